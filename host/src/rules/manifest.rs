@@ -1,0 +1,119 @@
+//! What a plugin says it is, parsed: once a `Manifest` exists, its names fit
+//! their patterns and its words reach what they may.
+
+use http::{HeaderName, Method};
+
+use crate::rules::names::{CapabilityName, PluginName, ScopeWord, SecretName, UpstreamName};
+
+/// The word that stands for every secret's name.
+pub const OPEN_WORD: &str = "<NAME>";
+
+/// A plugin's manifest, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// The plugin's name.
+    pub name: PluginName,
+    /// Its version, as it writes it (semver).
+    pub version: String,
+    /// The capability a box must declare.
+    pub capability: CapabilityName,
+    /// One line for people.
+    pub summary: String,
+    /// What it serves.
+    pub routes: Vec<Route>,
+    /// The words it knows.
+    pub words: Vec<Word>,
+    /// The literal paths its plans may name.
+    pub paths: Vec<String>,
+    /// Whether it reads and writes its keep.
+    pub keep: bool,
+    /// Whether it writes to the journal.
+    pub journal: bool,
+    /// The limits it wants; 0 leaves one to the host.
+    pub limits: WantedLimits,
+}
+
+/// A prefix and how it is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Methods; empty for all.
+    pub methods: Vec<Method>,
+    /// The prefix: `/` and literal segments, no slash at the end.
+    pub prefix: String,
+    /// Served without a token.
+    pub public: bool,
+    /// Where the token may stand.
+    pub token: TokenPlace,
+    /// What the plugin is shown.
+    pub inputs: Inputs,
+    /// The upstream whose payer is told to the box.
+    pub payer_of: Option<UpstreamName>,
+}
+
+/// Where a box's token may stand, beside `Authorization: Bearer`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenPlace {
+    /// As the whole value of one of these headers.
+    Headers(Vec<HeaderName>),
+    /// In any header, inside `Basic`, or in the query.
+    Anywhere,
+}
+
+/// What a plugin is shown of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inputs {
+    /// The query.
+    pub query: bool,
+    /// These headers.
+    pub headers: Vec<HeaderName>,
+    /// The body, up to this many bytes; 0 streams it unseen.
+    pub body: usize,
+    /// The time.
+    pub time: bool,
+    /// The operator's settings.
+    pub settings: bool,
+}
+
+/// A scope word and what it opens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// The word, or the open set.
+    pub name: WordName,
+    /// What it lets a box do.
+    pub description: String,
+    /// What it reaches.
+    pub reaches: Vec<Reach>,
+}
+
+/// A literal word, or every secret's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WordName {
+    /// This word.
+    Literal(ScopeWord),
+    /// `<NAME>`.
+    AnySecret,
+}
+
+/// What a word reaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// A configured upstream.
+    Upstream(UpstreamName),
+    /// The box's secret of this name.
+    Secret(SecretName),
+    /// `<NAME>`: the secret that the word itself names.
+    SecretOfThatName,
+}
+
+/// Limits a plugin wants; 0 leaves one to the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WantedLimits {
+    /// Computing time for a call, in milliseconds.
+    pub time_ms: u32,
+    /// Memory of one instance, in bytes.
+    pub memory_bytes: u32,
+    /// How often a decision may answer `need`.
+    pub rounds: u32,
+    /// How many calls one `need` may hold.
+    pub calls: u32,
+}

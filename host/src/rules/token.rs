@@ -1,0 +1,133 @@
+//! A box's token: its shape, its hash, and how it is found in a request.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// What every box's token begins with.
+pub const TOKEN_PREFIX: &str = "jft_";
+
+/// How long every box's token is: the prefix and 32 bytes in base64url.
+pub const TOKEN_LENGTH: usize = 47;
+
+/// A box's token: what a box shows, and what no upstream and no plugin may
+/// see. Redacted in `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BoxToken(Zeroizing<String>);
+
+impl BoxToken {
+    /// Makes a token of 32 random bytes that the caller drew.
+    #[must_use]
+    pub fn from_random(bytes: &[u8; 32]) -> Self {
+        Self(Zeroizing::new(format!(
+            "{TOKEN_PREFIX}{}",
+            URL_SAFE_NO_PAD.encode(bytes)
+        )))
+    }
+
+    /// Takes a text that has a token's shape, all of it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        has_shape(text.as_bytes()).then(|| Self(Zeroizing::new(text.to_owned())))
+    }
+
+    /// The token itself, for the box it belongs to and for the places where it
+    /// is swapped. Never for a log.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its hash, as it is stored.
+    #[must_use]
+    pub fn hash(&self) -> TokenHash {
+        TokenHash(Sha256::digest(self.0.as_bytes()).into())
+    }
+}
+
+impl fmt::Debug for BoxToken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("BoxToken(redacted)")
+    }
+}
+
+/// The SHA-256 of a token. A token holds 256 random bits, so a plain hash
+/// cannot be searched for, and a map keyed by it tells an attacker nothing
+/// about how near a guess came.
+#[derive(Debug, Clone, Copy, Eq, PartialOrd, Ord)]
+pub struct TokenHash(pub [u8; 32]);
+
+impl PartialEq for TokenHash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl std::hash::Hash for TokenHash {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// Every stretch of `text` that has a token's shape and no token character on
+/// either side, in order.
+#[must_use]
+pub fn find_tokens(text: &[u8]) -> Vec<(usize, BoxToken)> {
+    memchr::memmem::find_iter(text, TOKEN_PREFIX.as_bytes())
+        .filter_map(|start| {
+            let candidate = text.get(start..start.checked_add(TOKEN_LENGTH)?)?;
+            let after = text
+                .get(start + TOKEN_LENGTH)
+                .is_some_and(|byte| is_token_byte(*byte));
+            if after || !has_shape(candidate) {
+                return None;
+            }
+            let token = BoxToken::parse(std::str::from_utf8(candidate).ok()?)?;
+            Some((start, token))
+        })
+        .collect()
+}
+
+fn has_shape(text: &[u8]) -> bool {
+    text.len() == TOKEN_LENGTH
+        && text
+            .strip_prefix(TOKEN_PREFIX.as_bytes())
+            .is_some_and(|rest| rest.iter().all(|byte| is_token_byte(*byte)))
+}
+
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_has_a_fixed_shape_and_hides_itself() {
+        let token = BoxToken::from_random(&[7; 32]);
+        assert_eq!(token.as_str().len(), TOKEN_LENGTH);
+        assert!(BoxToken::parse(token.as_str()).is_some());
+        assert_eq!(format!("{token:?}"), "BoxToken(redacted)");
+        assert!(BoxToken::parse("jft_short").is_none());
+        assert!(BoxToken::parse(&format!("{} ", token.as_str())).is_none());
+    }
+
+    #[test]
+    fn tokens_are_found_wherever_they_stand() {
+        let token = BoxToken::from_random(&[9; 32]);
+        let check = |text: String, expected: usize| {
+            assert_eq!(find_tokens(text.as_bytes()).len(), expected, "{text}")
+        };
+        let text = token.as_str();
+        check(text.to_owned(), 1);
+        check(format!("Bearer {text}"), 1);
+        check(format!("key=\"{text}\", other={text}"), 2);
+        check(format!("{text}x"), 0);
+        check("jft_".to_owned(), 0);
+    }
+}
