@@ -1,1 +1,3 @@
+//! The `jackfield` command.
+
 fn main() {}

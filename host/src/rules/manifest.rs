@@ -94,6 +94,17 @@ pub enum WordName {
     AnySecret,
 }
 
+impl WordName {
+    /// The word as a manifest writes it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Literal(word) => word.as_str(),
+            Self::AnySecret => OPEN_WORD,
+        }
+    }
+}
+
 /// What a word reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {

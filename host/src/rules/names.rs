@@ -61,7 +61,7 @@ names! {
     ScopeWord: "scope word", "be 1 to 64 characters with no control character",
         |text| (1..=64).contains(&text.chars().count()) && text.chars().all(|c| c >= ' ');
 
-    /// A secret's name (chant broker protocol, egress).
+    /// A secret's name (chant broker protocol).
     SecretName: "secret name", "match ^[A-Z][A-Z0-9_]{0,39}$",
         |text| text.len() <= 40
             && text.starts_with(|c: char| c.is_ascii_uppercase())

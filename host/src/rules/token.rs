@@ -4,6 +4,7 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use percent_encoding::percent_decode;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -13,6 +14,12 @@ pub const TOKEN_PREFIX: &str = "jft_";
 
 /// How long every box's token is: the prefix and 32 bytes in base64url.
 pub const TOKEN_LENGTH: usize = 47;
+
+/// What tokens and grants begin with.
+const SHAPES: [&[u8]; 2] = [b"jft_", b"jfg_"];
+
+/// How many characters follow.
+const SHAPE_LENGTH: usize = 43;
 
 /// A box's token: what a box shows, and what no upstream and no plugin may
 /// see. Redacted in `Debug`.
@@ -61,6 +68,28 @@ impl fmt::Debug for BoxToken {
 #[derive(Debug, Clone, Copy, Eq, PartialOrd, Ord)]
 pub struct TokenHash(pub [u8; 32]);
 
+impl TokenHash {
+    /// The hash in lower-case hex.
+    #[must_use]
+    pub fn to_hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Reads what [`TokenHash::to_hex`] wrote.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let digits = text.as_bytes();
+        if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        let mut hash = [0; 32];
+        for (byte, pair) in hash.iter_mut().zip(digits.chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(Self(hash))
+    }
+}
+
 impl PartialEq for TokenHash {
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
@@ -92,6 +121,24 @@ pub fn find_tokens(text: &[u8]) -> Vec<(usize, BoxToken)> {
         .collect()
 }
 
+/// Whether a text holds anything with the shape of a box's token or a grant.
+#[must_use]
+pub fn holds_token_shape(text: &[u8]) -> bool {
+    let decoded: Vec<u8> = percent_decode(text).collect();
+    let twice: Vec<u8> = percent_decode(&decoded).collect();
+    [text, &decoded, &twice].into_iter().any(|text| {
+        SHAPES.iter().any(|prefix| {
+            memchr::memmem::find_iter(text, prefix).any(|start| {
+                let from = start + prefix.len();
+                text.get(from..from + SHAPE_LENGTH).is_some_and(|rest| {
+                    rest.iter()
+                        .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
+                })
+            })
+        })
+    })
+}
+
 fn has_shape(text: &[u8]) -> bool {
     text.len() == TOKEN_LENGTH
         && text
@@ -113,6 +160,10 @@ mod tests {
         assert_eq!(token.as_str().len(), TOKEN_LENGTH);
         assert!(BoxToken::parse(token.as_str()).is_some());
         assert_eq!(format!("{token:?}"), "BoxToken(redacted)");
+        assert_eq!(
+            TokenHash::from_hex(&token.hash().to_hex()),
+            Some(token.hash())
+        );
         assert!(BoxToken::parse("jft_short").is_none());
         assert!(BoxToken::parse(&format!("{} ", token.as_str())).is_none());
     }
@@ -129,5 +180,19 @@ mod tests {
         check(format!("key=\"{text}\", other={text}"), 2);
         check(format!("{text}x"), 0);
         check("jft_".to_owned(), 0);
+    }
+
+    #[test]
+    fn a_token_s_shape_is_seen_through_encodings() {
+        let check = |text: &str, expected: bool| {
+            assert_eq!(holds_token_shape(text.as_bytes()), expected, "{text}");
+        };
+        let body = "a".repeat(43);
+        check(&format!("jft_{body}"), true);
+        check(&format!("x jfg_{body} y"), true);
+        check(&format!("jft%5F{body}"), true);
+        check(&format!("jft%255f{body}"), true);
+        check("jft_short", false);
+        check("", false);
     }
 }

@@ -1,0 +1,393 @@
+//! Where a box's token stands in a request. It says which tokens were shown
+//! and never whether one is known: the caller looks that up by hash.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
+
+use crate::rules::manifest::TokenPlace;
+use crate::rules::token::{BoxToken, TOKEN_LENGTH, find_tokens};
+
+/// What a request shows for itself.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Nothing that could be a token.
+    Nothing,
+    /// One token, in one or several places.
+    One(BoxToken),
+    /// Credentials that cannot all be the same token.
+    Several,
+    /// A credential where a token should stand, not of a token's shape.
+    Malformed,
+}
+
+/// Finds the token a request shows where `place` says that one may stand.
+///
+/// Where tokens have places of their own, whatever stands there is taken for
+/// one, and two different texts are [`Shown::Several`]. Where a token may stand
+/// anywhere, only texts of a token's shape count: the other credentials in
+/// the request are the app's own.
+#[must_use]
+pub fn shown_token(headers: &HeaderMap, path_and_query: &str, place: &TokenPlace) -> Shown {
+    match place {
+        TokenPlace::Headers(names) => one_of(in_credential_headers(headers, names)),
+        TokenPlace::Anywhere => {
+            let query = path_and_query
+                .split_once('?')
+                .map_or("", |(_, query)| query);
+            let found = headers
+                .values()
+                .flat_map(|value| in_value(value.as_bytes()))
+                .chain(in_query(query));
+            one_of(found.map(Some))
+        }
+    }
+}
+
+/// Where a token stands that it must not leave from: a header that is no
+/// credential header, the query, the path. The names are for people.
+#[must_use]
+pub fn stray_tokens(
+    headers: &HeaderMap,
+    path_and_query: &str,
+    credential_headers: &[HeaderName],
+) -> Vec<(String, BoxToken)> {
+    let (path, query) = path_and_query
+        .split_once('?')
+        .unwrap_or((path_and_query, ""));
+    let in_headers = headers
+        .iter()
+        .filter(|(name, _)| *name != AUTHORIZATION && !credential_headers.contains(name))
+        .flat_map(|(name, value)| {
+            in_value(value.as_bytes()).map(move |token| (format!("the header {name}"), token))
+        });
+    let in_query = in_query(query).map(|token| ("the query".to_owned(), token));
+    in_headers
+        .chain(in_query)
+        .chain(tokens_in_path(path))
+        .collect()
+}
+
+/// Tokens in the path, where none may ever stand.
+pub fn tokens_in_path(path: &str) -> impl Iterator<Item = (String, BoxToken)> {
+    in_encoded(path).map(|token| ("the path".to_owned(), token))
+}
+
+/// The query with every token overwritten by `*`, for a plugin to see.
+#[must_use]
+pub fn mask_query(query: &str) -> String {
+    let mut masked = String::with_capacity(query.len());
+    for (index, pair) in query.split('&').enumerate() {
+        if index > 0 {
+            masked.push('&');
+        }
+        if in_encoded(pair).next().is_some() {
+            masked.extend(pair.chars().map(|c| if c == '=' { '=' } else { '*' }));
+        } else {
+            masked.push_str(pair);
+        }
+    }
+    masked
+}
+
+/// A body with every token overwritten by `*`; its length stays.
+#[must_use]
+pub fn mask_body(body: Bytes) -> Bytes {
+    let found = find_tokens(&body);
+    if found.is_empty() {
+        return body;
+    }
+    let mut masked = body.to_vec();
+    for (start, _) in found {
+        if let Some(token) = masked.get_mut(start..start + TOKEN_LENGTH) {
+            token.fill(b'*');
+        }
+    }
+    masked.into()
+}
+
+/// The headers of these names, less every line that holds a token.
+#[must_use]
+pub fn without_tokens(headers: &HeaderMap, names: &[HeaderName]) -> Vec<(String, Vec<u8>)> {
+    headers
+        .iter()
+        .filter(|(name, value)| names.contains(name) && in_value(value.as_bytes()).next().is_none())
+        .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
+        .collect()
+}
+
+fn one_of(found: impl Iterator<Item = Option<BoxToken>>) -> Shown {
+    let mut shown = Shown::Nothing;
+    for candidate in found {
+        shown = match (shown, candidate) {
+            (Shown::Nothing, Some(token)) => Shown::One(token),
+            (Shown::Nothing, None) => Shown::Malformed,
+            (Shown::One(first), Some(token)) if first.hash() == token.hash() => Shown::One(first),
+            (Shown::One(_) | Shown::Several | Shown::Malformed, _) => Shown::Several,
+        };
+    }
+    shown
+}
+
+fn in_credential_headers<'a>(
+    headers: &'a HeaderMap,
+    names: &'a [HeaderName],
+) -> impl Iterator<Item = Option<BoxToken>> + 'a {
+    let bearer = headers
+        .get_all(AUTHORIZATION)
+        .into_iter()
+        .filter_map(|value| bearer(value.as_bytes()));
+    let named = names
+        .iter()
+        .flat_map(|name| headers.get_all(name))
+        .map(|value| value.as_bytes());
+    bearer
+        .chain(named)
+        .map(|text| BoxToken::parse(std::str::from_utf8(text).ok()?))
+}
+
+/// What follows `Bearer` (RFC 6750; the scheme in any case, RFC 9110 §11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = value.split_at_checked(6)?;
+    let token = rest.trim_ascii_start();
+    (scheme.eq_ignore_ascii_case(b"bearer") && token.len() < rest.len())
+        .then(|| token.trim_ascii_end())
+}
+
+fn in_value(value: &[u8]) -> impl Iterator<Item = BoxToken> + use<> {
+    let plain = find_tokens(value);
+    let basic = decoded_basic(value)
+        .map(|decoded| find_tokens(&decoded))
+        .unwrap_or_default();
+    let encoded = std::str::from_utf8(value)
+        .map(|text| in_encoded(text).collect::<Vec<_>>())
+        .unwrap_or_default();
+    let encoded = if plain.is_empty() {
+        encoded
+    } else {
+        Vec::new()
+    };
+    plain
+        .into_iter()
+        .chain(basic)
+        .map(|(_, token)| token)
+        .chain(encoded)
+}
+
+/// The `user:password` of a Basic credential (RFC 7617).
+#[must_use]
+pub fn decoded_basic(value: &[u8]) -> Option<Vec<u8>> {
+    let (scheme, rest) = value.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let text = rest.trim_ascii();
+    STANDARD
+        .decode(text)
+        .or_else(|_| STANDARD_NO_PAD.decode(text))
+        .ok()
+}
+
+fn in_query(query: &str) -> impl Iterator<Item = BoxToken> + use<> {
+    in_encoded(query)
+}
+
+/// Tokens as they stand, and under one or two layers of percent-encoding.
+fn in_encoded(text: &str) -> impl Iterator<Item = BoxToken> + use<> {
+    let mut layer = text.as_bytes().to_vec();
+    let mut found = find_tokens(&layer);
+    for _ in 0..2 {
+        if found.is_empty() {
+            layer = percent_encoding::percent_decode(&layer).collect();
+            found = find_tokens(&layer);
+        }
+    }
+    found.into_iter().map(|(_, token)| token)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn token(byte: u8) -> BoxToken {
+        BoxToken::from_random(&[byte; 32])
+    }
+
+    fn headers(lines: &[(&'static str, String)]) -> HeaderMap {
+        lines
+            .iter()
+            .map(|(name, value)| {
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_str(value).unwrap(),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_token_is_found_in_its_places() {
+        let (one, two) = (token(1), token(2));
+        let (a, b) = (one.as_str(), two.as_str());
+        let place = TokenPlace::Headers(vec![HeaderName::from_static("x-key")]);
+        let check = |lines: &[(&'static str, String)], expected: Shown| {
+            assert_eq!(
+                shown_token(&headers(lines), "/", &place),
+                expected,
+                "{lines:?}"
+            );
+        };
+        check(&[], Shown::Nothing);
+        check(
+            &[("authorization", format!("Bearer {a}"))],
+            Shown::One(one.clone()),
+        );
+        check(
+            &[("authorization", format!("bEARER   {a}"))],
+            Shown::One(one.clone()),
+        );
+        check(&[("x-key", a.to_owned())], Shown::One(one.clone()));
+        check(
+            &[
+                ("authorization", format!("Bearer {a}")),
+                ("x-key", a.to_owned()),
+            ],
+            Shown::One(one.clone()),
+        );
+        check(
+            &[
+                ("authorization", format!("Bearer {a}")),
+                ("x-key", b.to_owned()),
+            ],
+            Shown::Several,
+        );
+        check(
+            &[
+                ("authorization", format!("Bearer {a}")),
+                ("x-key", "junk".to_owned()),
+            ],
+            Shown::Several,
+        );
+        check(
+            &[("x-key", a.to_owned()), ("x-key", b.to_owned())],
+            Shown::Several,
+        );
+        check(
+            &[("authorization", "Bearer junk".to_owned())],
+            Shown::Malformed,
+        );
+        check(&[("authorization", format!("Bearer{a}"))], Shown::Nothing);
+        check(&[("authorization", format!("Basic {a}"))], Shown::Nothing);
+        check(&[("x-other", a.to_owned())], Shown::Nothing);
+    }
+
+    #[test]
+    fn where_it_may_a_token_is_found_anywhere() {
+        let (one, two) = (token(1), token(2));
+        let (a, b) = (one.as_str(), two.as_str());
+        let check = |lines: &[(&'static str, String)], target: &str, expected: Shown| {
+            assert_eq!(
+                shown_token(&headers(lines), target, &TokenPlace::Anywhere),
+                expected,
+                "{lines:?} {target}"
+            );
+        };
+        let basic = |text: String| format!("Basic {}", STANDARD.encode(text));
+        check(&[("x-auth", a.to_owned())], "/", Shown::One(one.clone()));
+        check(
+            &[("authorization", format!("Token token=\"{a}\""))],
+            "/",
+            Shown::One(one.clone()),
+        );
+        check(
+            &[("authorization", basic(format!("user:{a}")))],
+            "/",
+            Shown::One(one.clone()),
+        );
+        check(
+            &[("authorization", basic(format!("{a}:")))],
+            "/",
+            Shown::One(one.clone()),
+        );
+        check(&[], &format!("/p?key={a}&x=1"), Shown::One(one.clone()));
+        check(
+            &[],
+            &format!("/p?key={}", a.replace('_', "%5F")),
+            Shown::One(one.clone()),
+        );
+        check(
+            &[
+                ("authorization", "Bearer other".to_owned()),
+                ("x-auth", a.to_owned()),
+            ],
+            "/",
+            Shown::One(one.clone()),
+        );
+        check(
+            &[
+                ("authorization", format!("Bearer {b}")),
+                ("x-auth", a.to_owned()),
+            ],
+            "/",
+            Shown::Several,
+        );
+        check(
+            &[("authorization", format!("Bearer {a}"))],
+            &format!("/?k={b}"),
+            Shown::Several,
+        );
+        check(
+            &[("authorization", "Bearer other".to_owned())],
+            "/",
+            Shown::Nothing,
+        );
+    }
+
+    #[test]
+    fn a_token_outside_its_place_is_reported() {
+        let one = token(3);
+        let a = one.as_str();
+        let api_key = [HeaderName::from_static("x-key")];
+        let check = |lines: &[(&'static str, String)], target: &str, expected: &[&str]| {
+            let found: Vec<String> = stray_tokens(&headers(lines), target, &api_key)
+                .into_iter()
+                .map(|(place, _)| place)
+                .collect();
+            assert_eq!(found, expected, "{lines:?} {target}");
+        };
+        check(
+            &[
+                ("authorization", format!("Bearer {a}")),
+                ("x-key", a.to_owned()),
+            ],
+            "/v1",
+            &[],
+        );
+        check(
+            &[("x-debug", format!("k={a}"))],
+            "/v1",
+            &["the header x-debug"],
+        );
+        check(&[], &format!("/v1?x={a}"), &["the query"]);
+        check(
+            &[],
+            &format!("/v1?x={}", a.replace('j', "%6a")),
+            &["the query"],
+        );
+        check(&[], &format!("/v1/{a}"), &["the path"]);
+    }
+
+    #[test]
+    fn a_plugin_sees_no_token_in_the_query() {
+        let one = token(4);
+        let masked = mask_query(&format!("a=1&key={}&b=%20", one.as_str()));
+        assert!(!masked.contains("jft_"), "{masked}");
+        assert!(
+            masked.starts_with("a=1&***=") && masked.ends_with("&b=%20"),
+            "{masked}"
+        );
+    }
+}
