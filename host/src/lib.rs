@@ -1,6 +1,10 @@
 //! The Jackfield host: it owns the sockets, the secrets and the streams, and
 //! asks sandboxed plugins what to do with them.
 //!
-//! In reading order: [`rules`] decides.
+//! In reading order: [`rules`] decides,
+//! [`store`] keeps,
+//! [`vault`] seals.
 
 pub mod rules;
+pub mod store;
+pub mod vault;
