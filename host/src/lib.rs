@@ -3,8 +3,12 @@
 //!
 //! In reading order: [`rules`] decides,
 //! [`store`] keeps,
-//! [`vault`] seals.
+//! [`vault`] seals,
+//! [`telemetry`] tells,
+//! [`config`] reads.
 
+pub mod config;
 pub mod rules;
 pub mod store;
+pub mod telemetry;
 pub mod vault;

@@ -1,0 +1,126 @@
+//! `[limits]`: each with its default and the range it must fit.
+
+use std::time::Duration;
+
+use crate::config::error::Fault;
+use crate::config::raw::{Placed, RawLimits};
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+/// What no box, plugin or upstream may exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How long a body may stand still, in either direction.
+    pub idle: Duration,
+    /// How long connecting to an upstream may take, TLS included.
+    pub connect: Duration,
+    /// How long a request's head may take to arrive.
+    pub head: Duration,
+    /// How long requests in flight may take to end after a SIGTERM.
+    pub drain: Duration,
+    /// Open connections of boxes.
+    pub max_connections: usize,
+    /// A request's head.
+    pub head_bytes: usize,
+    /// A body that is buffered for a plugin, whatever its manifest asks for.
+    pub buffered_body_bytes: usize,
+    /// Requests of one box in flight.
+    pub requests_per_box: usize,
+    /// How long the calls of one `need` may take.
+    pub call: Duration,
+    /// The answer of one call.
+    pub call_bytes: usize,
+    /// Calls in one `need`.
+    pub calls: u32,
+    /// How often a decision may answer `need`.
+    pub rounds: u32,
+    /// The most computing time for one call that a plugin may ask for.
+    pub plugin_time: Duration,
+    /// The most memory for one instance that a plugin may ask for.
+    pub plugin_memory_bytes: usize,
+    /// Instances of plugins at one time.
+    pub plugin_instances: u32,
+}
+
+pub(super) fn check(raw: &RawLimits) -> Result<Limits, Fault> {
+    let seconds =
+        |key, value, default, most| within(key, value, default, 1, most).map(Duration::from_secs);
+    Ok(Limits {
+        idle: seconds("idle_seconds", &raw.idle_seconds, 900, 86_400)?,
+        connect: seconds("connect_seconds", &raw.connect_seconds, 10, 600)?,
+        head: seconds("head_seconds", &raw.head_seconds, 10, 600)?,
+        drain: seconds("drain_seconds", &raw.drain_seconds, 30, 86_400)?,
+        max_connections: size("max_connections", &raw.max_connections, 8192, 1, 1_000_000)?,
+        head_bytes: size("head_bytes", &raw.head_bytes, 64 * KIB, 8 * KIB, MIB)?,
+        buffered_body_bytes: size(
+            "buffered_body_bytes",
+            &raw.buffered_body_bytes,
+            MIB,
+            KIB,
+            64 * MIB,
+        )?,
+        requests_per_box: size("requests_per_box", &raw.requests_per_box, 512, 1, 1_000_000)?,
+        call: seconds("call_seconds", &raw.call_seconds, 600, 86_400)?,
+        call_bytes: size("call_bytes", &raw.call_bytes, 4 * MIB, KIB, 64 * MIB)?,
+        calls: small("calls", &raw.calls, 8, 0, 64)?,
+        rounds: small("rounds", &raw.rounds, 4, 0, 64)?,
+        plugin_time: within(
+            "plugin_milliseconds",
+            &raw.plugin_milliseconds,
+            2_000,
+            1,
+            60_000,
+        )
+        .map(Duration::from_millis)?,
+        plugin_memory_bytes: size(
+            "plugin_memory_bytes",
+            &raw.plugin_memory_bytes,
+            64 * MIB,
+            128 * KIB,
+            1024 * MIB,
+        )?,
+        plugin_instances: small("plugin_instances", &raw.plugin_instances, 64, 1, 10_000)?,
+    })
+}
+
+fn size(
+    key: &str,
+    value: &Placed<u64>,
+    default: u64,
+    least: u64,
+    most: u64,
+) -> Result<usize, Fault> {
+    within(key, value, default, least, most)
+        .map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+fn small(
+    key: &str,
+    value: &Placed<u64>,
+    default: u64,
+    least: u64,
+    most: u64,
+) -> Result<u32, Fault> {
+    within(key, value, default, least, most).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn within(
+    key: &str,
+    value: &Placed<u64>,
+    default: u64,
+    least: u64,
+    most: u64,
+) -> Result<u64, Fault> {
+    let Some(placed) = value else {
+        return Ok(default);
+    };
+    let number = *placed.get_ref();
+    if (least..=most).contains(&number) {
+        return Ok(number);
+    }
+    Err(Fault::new(
+        placed.span(),
+        format!("{key} must be {least} to {most}, not {number}"),
+    ))
+}

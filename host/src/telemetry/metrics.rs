@@ -1,0 +1,319 @@
+//! Counters: atomics over closed sets of labels, in the Prometheus text
+//! format. No label comes from a request.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::telemetry::request::{Outcome, RequestEnd};
+
+/// The upper bounds of the duration buckets, in milliseconds.
+const BUCKETS: [u64; 10] = [1, 5, 20, 100, 500, 2_000, 10_000, 60_000, 300_000, 900_000];
+
+/// The words of refusals, as `RefusalKind::label` says them.
+const REFUSALS: [&str; 12] = [
+    "invalid_request_error",
+    "permission_error",
+    "not_found_error",
+    "method_not_allowed",
+    "request_too_large",
+    "rate_limit_error",
+    "upstream_error",
+    "plugin_error",
+    "unavailable_error",
+    "timeout_error",
+    "api_error",
+    "plugin_refusal",
+];
+
+/// How a plugin failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PluginFault {
+    /// It trapped.
+    Trap,
+    /// It computed for too long.
+    Time,
+    /// It wanted too much memory.
+    Memory,
+    /// What it was given or gave was too large.
+    Size,
+    /// No instance was free.
+    Busy,
+    /// What it said did not hold.
+    Nonsense,
+}
+
+impl PluginFault {
+    const ALL: [Self; 6] = [
+        Self::Trap,
+        Self::Time,
+        Self::Memory,
+        Self::Size,
+        Self::Busy,
+        Self::Nonsense,
+    ];
+
+    /// The word in metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trap => "trap",
+            Self::Time => "time",
+            Self::Memory => "memory",
+            Self::Size => "size",
+            Self::Busy => "busy",
+            Self::Nonsense => "nonsense",
+        }
+    }
+}
+
+/// The host's counters.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    outcomes: [AtomicU64; 6],
+    refusals: [AtomicU64; 12],
+    faults: [AtomicU64; 6],
+    buckets: [AtomicU64; 10],
+    duration_sum: AtomicU64,
+    in_flight: AtomicU64,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+}
+
+/// A request in flight, counted for as long as this lives.
+#[derive(Debug)]
+pub struct InFlight(Arc<Metrics>);
+
+impl Metrics {
+    /// Counts a request in.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(Arc::clone(self))
+    }
+
+    /// Counts a plugin's failure.
+    pub fn plugin_failed(&self, fault: PluginFault) {
+        add(PluginFault::ALL.iter().zip(&self.faults), |known| {
+            *known == fault
+        });
+    }
+
+    /// Counts a request that has ended.
+    pub(super) fn count(&self, end: &RequestEnd<'_>) {
+        add(Outcome::ALL.iter().zip(&self.outcomes), |known| {
+            *known == end.outcome
+        });
+        if let Some(kind) = end.refusal {
+            add(REFUSALS.iter().zip(&self.refusals), |known| {
+                *known == kind.label()
+            });
+        }
+        let milliseconds = u64::try_from(end.duration.as_millis()).unwrap_or(u64::MAX);
+        add(BUCKETS.iter().zip(&self.buckets), |bound| {
+            milliseconds <= *bound
+        });
+        self.duration_sum.fetch_add(milliseconds, Ordering::Relaxed);
+        self.bytes_in.fetch_add(end.bytes_in, Ordering::Relaxed);
+        self.bytes_out.fetch_add(end.bytes_out, Ordering::Relaxed);
+    }
+
+    /// The Prometheus text format.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut page = Page(String::new());
+        page.head(
+            "jackfield_requests_total",
+            "counter",
+            "Requests that ended, by outcome.",
+        );
+        for (outcome, counter) in Outcome::ALL.iter().zip(&self.outcomes) {
+            page.line(
+                "jackfield_requests_total",
+                Some(("outcome", outcome.as_str())),
+                read(counter),
+            );
+        }
+        page.head("jackfield_refusals_total", "counter", "Refusals, by type.");
+        for (kind, counter) in REFUSALS.iter().zip(&self.refusals) {
+            page.line(
+                "jackfield_refusals_total",
+                Some(("type", kind)),
+                read(counter),
+            );
+        }
+        page.head(
+            "jackfield_plugin_faults_total",
+            "counter",
+            "Failures of plugins, by cause.",
+        );
+        for (fault, counter) in PluginFault::ALL.iter().zip(&self.faults) {
+            page.line(
+                "jackfield_plugin_faults_total",
+                Some(("cause", fault.as_str())),
+                read(counter),
+            );
+        }
+        self.render_durations(&mut page);
+        let rest = [
+            (
+                "jackfield_requests_in_flight",
+                "gauge",
+                "Requests in flight.",
+                &self.in_flight,
+            ),
+            (
+                "jackfield_request_bytes_total",
+                "counter",
+                "Bytes of requests' bodies.",
+                &self.bytes_in,
+            ),
+            (
+                "jackfield_response_bytes_total",
+                "counter",
+                "Bytes of answers' bodies.",
+                &self.bytes_out,
+            ),
+        ];
+        for (name, sort, help, counter) in rest {
+            page.head(name, sort, help);
+            page.line(name, None, read(counter));
+        }
+        page.0
+    }
+
+    fn render_durations(&self, page: &mut Page) {
+        let name = "jackfield_request_milliseconds";
+        page.head(
+            name,
+            "histogram",
+            "From a request's head to the end of its answer.",
+        );
+        let mut below = 0;
+        for (bound, counter) in BUCKETS.iter().zip(&self.buckets) {
+            below += read(counter);
+            page.line(
+                &format!("{name}_bucket"),
+                Some(("le", &bound.to_string())),
+                below,
+            );
+        }
+        let all = self.outcomes.iter().map(read).sum();
+        page.line(&format!("{name}_bucket"), Some(("le", "+Inf")), all);
+        page.line(&format!("{name}_sum"), None, read(&self.duration_sum));
+        page.line(&format!("{name}_count"), None, all);
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, name: &str, sort: &str, help: &str) {
+        // Writing to a string cannot fail.
+        let _infallible = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {sort}\n");
+    }
+
+    fn line(&mut self, name: &str, label: Option<(&str, &str)>, value: u64) {
+        let label = label.map_or(String::new(), |(key, word)| format!("{{{key}=\"{word}\"}}"));
+        let _infallible = writeln!(self.0, "{name}{label} {value}");
+    }
+}
+
+/// Adds one to the first counter whose label fits.
+fn add<'a, T>(mut counters: impl Iterator<Item = (T, &'a AtomicU64)>, fits: impl Fn(T) -> bool)
+where
+    T: Copy,
+{
+    if let Some((_, counter)) = counters.find(|(label, _)| fits(*label)) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::{Method, StatusCode};
+
+    use crate::rules::refusal::RefusalKind;
+    use crate::telemetry::{MethodLabel, Protocol, end_request};
+
+    use super::*;
+
+    #[test]
+    fn a_request_is_counted_once_under_each_label() {
+        let metrics = Arc::new(Metrics::default());
+        let guard = metrics.begin();
+        assert!(
+            metrics
+                .render()
+                .contains("jackfield_requests_in_flight 1\n")
+        );
+        drop(guard);
+        let refusal = RefusalKind::Said("anything a plugin writes".to_owned());
+        let end = RequestEnd {
+            protocol: Protocol::Chant,
+            method: MethodLabel::of(&Method::GET),
+            box_name: None,
+            plugin: None,
+            target: None,
+            outcome: Outcome::Refuse,
+            status: Some(StatusCode::FORBIDDEN),
+            refusal: Some(&refusal),
+            duration: Duration::from_millis(7),
+            bytes_in: 3,
+            bytes_out: 5,
+            cause: None,
+        };
+        end_request(&metrics, &end);
+        metrics.plugin_failed(PluginFault::Busy);
+        let text = metrics.render();
+        for line in [
+            "jackfield_requests_total{outcome=\"refuse\"} 1",
+            "jackfield_requests_total{outcome=\"forward\"} 0",
+            "jackfield_refusals_total{type=\"plugin_refusal\"} 1",
+            "jackfield_plugin_faults_total{cause=\"busy\"} 1",
+            "jackfield_request_milliseconds_bucket{le=\"5\"} 0",
+            "jackfield_request_milliseconds_bucket{le=\"20\"} 1",
+            "jackfield_request_milliseconds_bucket{le=\"+Inf\"} 1",
+            "jackfield_request_milliseconds_sum 7",
+            "jackfield_requests_in_flight 0",
+            "jackfield_request_bytes_total 3",
+            "jackfield_response_bytes_total 5",
+        ] {
+            assert!(text.contains(&format!("{line}\n")), "{line}\n{text}");
+        }
+        assert!(!text.contains("anything"), "{text}");
+    }
+
+    #[test]
+    fn every_sort_of_refusal_has_a_counter() {
+        let kinds = [
+            RefusalKind::InvalidRequest,
+            RefusalKind::Permission,
+            RefusalKind::NotFound,
+            RefusalKind::MethodNotAllowed,
+            RefusalKind::TooLarge,
+            RefusalKind::RateLimit,
+            RefusalKind::Upstream,
+            RefusalKind::Plugin,
+            RefusalKind::Unavailable,
+            RefusalKind::Timeout,
+            RefusalKind::Internal,
+            RefusalKind::Said(String::new()),
+        ];
+        for kind in &kinds {
+            assert!(REFUSALS.contains(&kind.label()), "{kind:?}");
+        }
+    }
+}
