@@ -4,10 +4,14 @@
 //! In reading order: [`rules`] decides,
 //! [`store`] keeps,
 //! [`vault`] seals,
+//! [`relay`] sends on,
+//! [`listen`] accepts,
 //! [`telemetry`] tells,
 //! [`config`] reads.
 
 pub mod config;
+pub mod listen;
+pub mod relay;
 pub mod rules;
 pub mod store;
 pub mod telemetry;

@@ -1,0 +1,117 @@
+//! A call that the host makes on a plugin's behalf: buffered, capped, under a
+//! deadline, and scrubbed before a plugin sees it.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_ENCODING, TRAILER};
+use http_body_util::BodyExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::relay::Relay;
+use crate::relay::body::{RelayBody, Ties};
+use crate::relay::failure::RelayFailure;
+use crate::relay::forward::passed_headers;
+use crate::relay::seal::SealedRequest;
+use crate::relay::upload::RequestBody;
+use crate::rules::plan::{CallAnswer, CallFailure};
+
+/// What a call may take.
+#[derive(Debug, Clone, Copy)]
+pub struct CallLimits {
+    /// How long, from the first connection to the last byte.
+    pub deadline: Duration,
+    /// How large the answer's body may be.
+    pub max_bytes: usize,
+}
+
+impl Relay {
+    /// Makes a call and reads the whole answer.
+    ///
+    /// # Errors
+    /// When there is no whole answer within the limits.
+    pub async fn call(
+        &self,
+        sealed: SealedRequest,
+        body: Bytes,
+        limits: CallLimits,
+    ) -> Result<CallAnswer, CallFailure> {
+        tokio::time::timeout(
+            limits.deadline,
+            self.call_now(sealed, body, limits.max_bytes),
+        )
+        .await
+        .unwrap_or(Err(CallFailure::Timeout))
+    }
+
+    async fn call_now(
+        &self,
+        mut sealed: SealedRequest,
+        body: Bytes,
+        max_bytes: usize,
+    ) -> Result<CallAnswer, CallFailure> {
+        let answered = self
+            .send(&mut sealed, RequestBody::full(body))
+            .await
+            .map_err(|failure| failure_of_call(&failure))?;
+        let (head, incoming) = answered.response.into_parts();
+        // We asked for identity: a value inside an encoding could not be found.
+        let encoded =
+            |value: &http::HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
+        if head.headers.get_all(CONTENT_ENCODING).iter().any(encoded) {
+            return Err(CallFailure::Broken);
+        }
+        let mut headers = passed_headers(&sealed, &head.headers);
+        headers.remove(TRAILER);
+        let mut stream = RelayBody::new(
+            incoming,
+            Ties {
+                checkout: answered.checkout,
+                lease: CancellationToken::new(),
+                idle: self.idle(),
+                activity: answered.activity,
+                stop_upload: answered.stop_upload,
+                scrubber: None,
+                filter: None,
+            },
+        );
+        let mut whole = BytesMut::new();
+        while let Some(frame) = stream.frame().await {
+            let frame = frame.map_err(|_| CallFailure::Broken)?;
+            let Ok(chunk) = frame.into_data() else {
+                continue;
+            };
+            if whole.len().saturating_add(chunk.len()) > max_bytes {
+                return Err(CallFailure::TooLarge);
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        let body = match &sealed.scrubber {
+            Some(scrubber) => scrubber.body(whole.freeze()),
+            None => whole.freeze(),
+        };
+        Ok(CallAnswer {
+            status: head.status.as_u16(),
+            headers: headers
+                .iter()
+                .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
+                .collect(),
+            body,
+        })
+    }
+}
+
+fn failure_of_call(failure: &RelayFailure) -> CallFailure {
+    match failure {
+        RelayFailure::AddressRefused
+        | RelayFailure::Unresolved
+        | RelayFailure::Unreachable
+        | RelayFailure::Untrusted => CallFailure::Unreachable,
+        RelayFailure::ConnectTimedOut | RelayFailure::Silent => CallFailure::Timeout,
+        RelayFailure::Broken
+        | RelayFailure::Unreadable(_)
+        | RelayFailure::RequestBroken
+        | RelayFailure::Revoked
+        | RelayFailure::Substituted(_) => CallFailure::Broken,
+    }
+}

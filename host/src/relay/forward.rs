@@ -1,0 +1,294 @@
+//! One request to an upstream, and its answer back: which connection, what is
+//! retried (nothing of which a byte was sent), and what of the answer's head is
+//! handed on.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http_body::Body;
+use hyper::body::Incoming;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::relay::Relay;
+use crate::relay::body::{RelayBody, Ties};
+use crate::relay::connect::Place;
+use crate::relay::failure::RelayFailure;
+use crate::relay::pool::Checkout;
+use crate::relay::seal::SealedRequest;
+use crate::relay::upload::{Activity, RequestBody, Upload};
+use crate::rules::headers;
+use crate::rules::origin::Scheme;
+
+/// An answer whose head has been read.
+pub(super) struct Answered {
+    pub(super) response: Response<Incoming>,
+    pub(super) checkout: Checkout,
+    pub(super) activity: Arc<Activity>,
+    pub(super) stop_upload: DropGuard,
+}
+
+impl Relay {
+    /// Sends a request and streams the answer back. Dropping the future or the
+    /// answer's body cancels the upstream; so does the lease, which the box
+    /// sees as a broken answer.
+    ///
+    /// # Errors
+    /// When there is no answer to hand on.
+    pub async fn forward(
+        &self,
+        sealed: SealedRequest,
+        body: RequestBody,
+        lease: CancellationToken,
+    ) -> Result<Response<RelayBody>, RelayFailure> {
+        tokio::select! {
+            biased;
+            () = lease.cancelled() => Err(RelayFailure::Revoked),
+            answer = self.forward_leased(sealed, body, lease.clone()) => answer,
+        }
+    }
+
+    async fn forward_leased(
+        &self,
+        mut sealed: SealedRequest,
+        body: RequestBody,
+        lease: CancellationToken,
+    ) -> Result<Response<RelayBody>, RelayFailure> {
+        let answered = self.send(&mut sealed, body).await?;
+        let (head, incoming) = answered.response.into_parts();
+        let instead = sealed
+            .substitutions
+            .iter()
+            .find(|(status, _)| *status == head.status);
+        if let Some((_, refusal)) = instead {
+            return Err(RelayFailure::Substituted(Box::new(refusal.clone())));
+        }
+        let mut response = Response::new(RelayBody::new(
+            incoming,
+            Ties {
+                checkout: answered.checkout,
+                lease,
+                idle: self.idle(),
+                activity: answered.activity,
+                stop_upload: answered.stop_upload,
+                scrubber: sealed.scrubber.clone(),
+                filter: None,
+            },
+        ));
+        *response.status_mut() = head.status;
+        *response.headers_mut() = passed_headers(&sealed, &head.headers);
+        Ok(response)
+    }
+
+    /// Sends a request and reads the answer's head.
+    pub(super) async fn send(
+        &self,
+        sealed: &mut SealedRequest,
+        body: RequestBody,
+    ) -> Result<Answered, RelayFailure> {
+        let (upload, activity, stop_upload) = Upload::new(body, Some(sealed.trailer_rules.clone()));
+        let mut checkout = self.connection(sealed, true).await?;
+        let mut request = request(sealed, upload, &checkout);
+        let response = loop {
+            let reused = checkout.reused();
+            // What was received or read meanwhile does not count for the wait.
+            activity.touch();
+            let outcome = match &mut checkout {
+                Checkout::Http1(one) => {
+                    let sending = one.sender.try_send_request(request);
+                    in_time(sending, &activity, self.idle()).await
+                }
+                Checkout::Http2(two) => {
+                    let sending = two.sender.try_send_request(request);
+                    in_time(sending, &activity, self.idle()).await
+                }
+            };
+            let mut error = match outcome {
+                None => return Err(RelayFailure::Silent),
+                Some(Ok(response)) => break response,
+                Some(Err(error)) => error,
+            };
+            // Handed back whole: not a byte of it was sent, and the kept
+            // connection had ended. A new one is tried, once.
+            if let (true, Some(unsent)) = (reused, error.take_message()) {
+                checkout = self.connection(sealed, false).await?;
+                request = framed(unsent, sealed, &checkout);
+            } else if activity.upload_failed() {
+                return Err(RelayFailure::RequestBroken);
+            } else {
+                return Err(RelayFailure::Broken);
+            }
+        };
+        refuse_unreadable(&response)?;
+        Ok(Answered {
+            response,
+            checkout,
+            activity,
+            stop_upload,
+        })
+    }
+
+    async fn connection(
+        &self,
+        sealed: &SealedRequest,
+        may_reuse: bool,
+    ) -> Result<Checkout, RelayFailure> {
+        let pool = self.pool();
+        let kept = || may_reuse.then(|| pool.checkout(&sealed.key)).flatten();
+        if let Some(checkout) = kept() {
+            return Ok(checkout);
+        }
+        // Many requests at once make one shared connection, not many.
+        let _turn = match sealed.key.origin.scheme {
+            Scheme::Http => None,
+            Scheme::Https => pool.turn(&sealed.key, self.connector().timeout).await,
+        };
+        if let Some(checkout) = kept() {
+            return Ok(checkout);
+        }
+        let dialed = self
+            .connector()
+            .dial(Place {
+                origin: &sealed.key.origin,
+                allow_private: sealed.key.allow_private,
+                extra_ca: sealed.extra_ca.as_deref(),
+            })
+            .await?;
+        pool.adopt(&sealed.key, dialed).await
+    }
+}
+
+/// Waits for an outcome for as long as something moves; none when nothing did.
+async fn in_time<T>(
+    outcome: impl Future<Output = T>,
+    activity: &Activity,
+    idle: Duration,
+) -> Option<T> {
+    let mut outcome = std::pin::pin!(outcome);
+    loop {
+        let deadline = activity.deadline(idle);
+        tokio::select! {
+            outcome = &mut outcome => return Some(outcome),
+            () = tokio::time::sleep_until(deadline) => {
+                if activity.deadline(idle) <= deadline {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+fn request(sealed: &mut SealedRequest, upload: Upload, checkout: &Checkout) -> Request<Upload> {
+    let mut request = Request::new(upload);
+    *request.method_mut() = sealed.method.clone();
+    *request.headers_mut() = std::mem::take(&mut sealed.headers);
+    framed(request, sealed, checkout)
+}
+
+/// Addresses and frames a request for the version that the connection speaks.
+fn framed(
+    mut request: Request<Upload>,
+    sealed: &SealedRequest,
+    checkout: &Checkout,
+) -> Request<Upload> {
+    let origin = &sealed.key.origin;
+    let (streams, known, empty) = {
+        let body = request.body();
+        let known = body.size_hint().exact().is_some();
+        (!body.is_end_stream(), known, body.is_end_stream())
+    };
+    let method = request.method().clone();
+    let http2 = matches!(checkout, Checkout::Http2(_));
+    let mut uri = http::uri::Parts::default();
+    uri.path_and_query = Some(sealed.target.clone());
+    if http2 {
+        uri.scheme = origin.scheme.as_str().parse().ok();
+        uri.authority = origin.authority().parse().ok();
+    }
+    // Scheme and authority come from a parsed origin; a path alone is a URI.
+    *request.uri_mut() = Uri::from_parts(uri).unwrap_or_else(|_| sealed.target.clone().into());
+    *request.version_mut() = if http2 {
+        Version::HTTP_2
+    } else {
+        Version::HTTP_11
+    };
+    let mut framing = HeaderMap::new();
+    if !http2 {
+        if let Ok(host) = HeaderValue::from_str(&origin.authority()) {
+            framing.insert(HOST, host);
+        }
+        if streams && !known {
+            framing.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        if sealed.takes_trailers {
+            framing.insert(CONNECTION, HeaderValue::from_static("te"));
+        }
+    }
+    if empty && [Method::POST, Method::PUT, Method::PATCH].contains(&method) {
+        framing.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+    if sealed.takes_trailers {
+        framing.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    if let (Some(trailer), true) = (&sealed.trailer, streams && !known) {
+        framing.insert(TRAILER, trailer.clone());
+    }
+    // A request that was handed back brings the framing of its first try.
+    let ours = [
+        HOST,
+        CONNECTION,
+        CONTENT_LENGTH,
+        TE,
+        TRAILER,
+        TRANSFER_ENCODING,
+    ];
+    for (name, value) in request.headers() {
+        if !ours.contains(name) {
+            framing.append(name.clone(), value.clone());
+        }
+    }
+    *request.headers_mut() = framing;
+    request
+}
+
+fn refuse_unreadable(response: &Response<Incoming>) -> Result<(), RelayFailure> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(RelayFailure::Unreadable("it switched protocols"));
+    }
+    if !headers::is_plainly_framed(response.headers()) {
+        return Err(RelayFailure::Unreadable(
+            "it uses a transfer coding other than chunked",
+        ));
+    }
+    Ok(())
+}
+
+/// The answer's headers that are handed on, scrubbed.
+pub(super) fn passed_headers(sealed: &SealedRequest, received: &HeaderMap) -> HeaderMap {
+    let hop = headers::connection_names(received);
+    let mut passed = headers::kept(received, |name, _| {
+        !headers::is_hop_by_hop(name)
+            && !headers::is_ours(name)
+            && !hop.contains(name)
+            && (sealed.cookies || *name != SET_COOKIE)
+    });
+    headers::edit(&mut passed, &sealed.response_edits);
+    if let Some(scrubber) = &sealed.scrubber {
+        passed = scrubber.headers(passed);
+    }
+    let repeats = |names: &HeaderValue| {
+        let scrubber = sealed.scrubber.as_ref();
+        scrubber.is_some_and(|scrubber| scrubber.is_named_in(names.as_bytes()))
+    };
+    if let Some(trailer) = headers::trailer_announcement(received).filter(|names| !repeats(names)) {
+        passed.insert(TRAILER, trailer);
+    }
+    if sealed.method == Method::HEAD
+        && let Some(length) = headers::spoken_length(received)
+    {
+        passed.insert(CONTENT_LENGTH, length);
+    }
+    passed
+}

@@ -1,0 +1,396 @@
+//! Sealing a request: what the upstream will receive, with the credential in
+//! it. The one file that reveals a secret into a request. It sends nothing,
+//! and what it makes can be neither printed nor copied.
+
+use std::sync::Arc;
+
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, COOKIE, EXPECT, HOST, PROXY_AUTHORIZATION};
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use zeroize::Zeroizing;
+
+use crate::relay::failure::SealRefusal;
+use crate::relay::pool::PoolKey;
+use crate::relay::scrubber::Scrubber;
+use crate::relay::stand_in::{basic, set_in_query, swap_in_header, swap_in_query};
+use crate::relay::tls::ExtraCa;
+use crate::relay::upload::TrailerRules;
+use crate::relay::{Destination, OpenValue, OpenedValue};
+use crate::rules::allow::allows;
+use crate::rules::headers;
+use crate::rules::plan::{Call, CredentialKey, Edit, Forward, Outbound, Placement};
+use crate::rules::plan_check::Checked;
+use crate::rules::refusal::Refusal;
+use crate::rules::scrub::{Matcher, percent_decoded, percent_encoded};
+use crate::rules::token::BoxToken;
+use crate::rules::token::holds_token_shape;
+
+/// What RFC 3986 lets stand unencoded anywhere.
+const UNRESERVED: &[u8] = b"-_.~";
+
+/// What stands for a token when a head is searched for what is left of it.
+const BLANK: &[u8] = b"*";
+
+/// What a plugin reads where an answer repeated a value: never a token.
+const HIDDEN: &[u8] = b"********";
+
+/// What may pass besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeaderPolicy {
+    /// Cookies pass, both ways.
+    pub cookies: bool,
+}
+
+/// A request with its credential in it. No `Debug` and no `Clone`: it is sent
+/// once, or dropped.
+pub struct SealedRequest {
+    pub(super) method: Method,
+    pub(super) target: PathAndQuery,
+    pub(super) headers: HeaderMap,
+    /// The `Trailer` header to make anew, should the body have trailers.
+    pub(super) trailer: Option<HeaderValue>,
+    pub(super) takes_trailers: bool,
+    pub(super) key: PoolKey,
+    pub(super) extra_ca: Option<Arc<ExtraCa>>,
+    pub(super) trailer_rules: Arc<TrailerRules>,
+    pub(super) scrubber: Option<Arc<Scrubber>>,
+    pub(super) response_edits: Vec<Edit>,
+    pub(super) substitutions: Vec<(StatusCode, Refusal)>,
+    pub(super) cookies: bool,
+}
+
+/// Seals a request that came from a box.
+///
+/// # Errors
+/// When it may not be sent; the error says why, and nothing was sent.
+pub fn seal_forward(
+    forward: Checked<Forward>,
+    destination: &Destination,
+    head: &Parts,
+    caller_token: &BoxToken,
+    credential_headers: &[HeaderName],
+    policy: HeaderPolicy,
+    values: &(impl OpenValue + ?Sized),
+) -> Result<SealedRequest, SealRefusal> {
+    let forward = forward.into_inner();
+    let draft = Draft::new(forward.outbound, destination, caller_token)?;
+    let stand_in = draft.places_stand_in();
+    let hop = headers::connection_names(&head.headers);
+    let token = caller_token.as_str().as_bytes();
+    let mut received = headers::kept(&head.headers, |name, value| {
+        // `Connection` cannot take away the place where the value goes.
+        let is_place = || stand_in && swap_in_header(value.as_bytes(), token, BLANK).is_some();
+        is_passed(name, destination, policy.cookies)
+            && (!hop.contains(name) || is_place())
+            && (stand_in || !is_credential(name, credential_headers))
+    });
+    if head.version == http::Version::HTTP_2 {
+        headers::join_cookies(&mut received);
+    }
+    let mut sealed = draft.seal(
+        received,
+        &forward.request_edits,
+        credential_headers,
+        values,
+        token,
+    )?;
+    sealed.trailer = headers::trailer_announcement(&head.headers)
+        .filter(|names| !holds_token_shape(names.as_bytes()));
+    sealed.takes_trailers = headers::takes_trailers(&head.headers);
+    sealed.response_edits = forward.response_edits;
+    sealed.substitutions = forward.substitutions;
+    sealed.cookies = policy.cookies;
+    Ok(sealed)
+}
+
+/// Seals a call that the host makes on a plugin's behalf; its body is sent
+/// beside it. Its answer goes to the plugin, so what repeats the value is
+/// hidden, not turned into a token.
+///
+/// # Errors
+/// When it may not be sent; the error says why, and nothing was sent.
+pub fn seal_call(
+    call: &Checked<Call>,
+    destination: &Destination,
+    caller_token: &BoxToken,
+    credential_headers: &[HeaderName],
+    values: &(impl OpenValue + ?Sized),
+) -> Result<SealedRequest, SealRefusal> {
+    let call = call.get();
+    let draft = Draft::new(call.outbound.clone(), destination, caller_token)?;
+    let said = headers::kept(&call.headers, |name, _| {
+        is_passed(name, destination, false) && !is_credential(name, credential_headers)
+    });
+    draft.seal(said, &[], credential_headers, values, HIDDEN)
+}
+
+/// Whether a header that was received is passed on at all.
+fn is_passed(name: &HeaderName, destination: &Destination, cookies: bool) -> bool {
+    !headers::is_hop_by_hop(name)
+        && !headers::is_forwarding(name)
+        && !headers::is_ours(name)
+        && *name != HOST
+        && *name != EXPECT
+        && (cookies || *name != COOKIE)
+        // Where methods are narrowed, no header may ask for another one.
+        && (destination.allow.is_empty() || !headers::is_method_override(name))
+}
+
+fn is_credential(name: &HeaderName, credential_headers: &[HeaderName]) -> bool {
+    *name == AUTHORIZATION || *name == PROXY_AUTHORIZATION || credential_headers.contains(name)
+}
+
+/// A request whose address and path are settled.
+struct Draft<'a> {
+    method: Method,
+    path: String,
+    query: Option<String>,
+    credential: Option<(CredentialKey, Placement)>,
+    destination: &'a Destination,
+    token: &'a [u8],
+    matcher: Matcher,
+}
+
+impl<'a> Draft<'a> {
+    fn new(
+        outbound: Outbound,
+        destination: &'a Destination,
+        caller_token: &'a BoxToken,
+    ) -> Result<Self, SealRefusal> {
+        let path = format!(
+            "{}{}",
+            destination.base_path.trim_end_matches('/'),
+            outbound.path
+        );
+        if !path.starts_with('/') {
+            return Err(SealRefusal::IllegalPlan("a path"));
+        }
+        let allowed = allows(&destination.allow, &outbound.method, path.as_bytes());
+        if !allowed || (!destination.allow.is_empty() && climbs(&path)) {
+            return Err(SealRefusal::NotAllowed);
+        }
+        let token = caller_token.as_str().as_bytes();
+        Ok(Self {
+            method: outbound.method,
+            path,
+            query: outbound.query,
+            credential: outbound.credential,
+            destination,
+            token,
+            matcher: Matcher::new(token).ok_or(SealRefusal::IllegalPlan("a token"))?,
+        })
+    }
+
+    fn places_stand_in(&self) -> bool {
+        matches!(self.credential, Some((_, Placement::StandIn)))
+    }
+
+    fn seal(
+        mut self,
+        mut headers: HeaderMap,
+        edits: &[Edit],
+        credential_headers: &[HeaderName],
+        values: &(impl OpenValue + ?Sized),
+        replacement: &[u8],
+    ) -> Result<SealedRequest, SealRefusal> {
+        let credential = self.credential.take();
+        let stand_in = matches!(credential, Some((_, Placement::StandIn)));
+        self.refuse_leftovers(&headers, stand_in)?;
+        let key = PoolKey {
+            origin: self.destination.origin.clone(),
+            credential: credential.as_ref().map(|(key, _)| key.clone()),
+            roots: self
+                .destination
+                .extra_ca
+                .as_ref()
+                .map(|ca| ca.fingerprint()),
+            allow_private: self.destination.allow_private,
+        };
+        let scrubber = match credential {
+            Some((key, placement)) => {
+                let opened = self.open(&key, values)?;
+                let value = opened.value.reveal();
+                // Edits come first, so that none of them meets the credential.
+                if stand_in {
+                    self.swap(&mut headers, value)?;
+                    headers::edit(&mut headers, edits);
+                } else {
+                    headers::edit(&mut headers, edits);
+                    self.place(&mut headers, &placement, value, credential_headers)?;
+                }
+                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+                Scrubber::new(value, replacement)
+            }
+            None => {
+                headers::edit(&mut headers, edits);
+                None
+            }
+        };
+        Ok(SealedRequest {
+            method: self.method,
+            target: path_and_query(&self.path, self.query.as_deref())?,
+            headers,
+            trailer: None,
+            takes_trailers: false,
+            key,
+            extra_ca: self.destination.extra_ca.clone(),
+            trailer_rules: Arc::new(TrailerRules {
+                credential_headers: credential_headers.to_vec(),
+                token: Arc::new(self.matcher),
+            }),
+            scrubber,
+            response_edits: Vec::new(),
+            substitutions: Vec::new(),
+            cookies: false,
+        })
+    }
+
+    fn open(
+        &self,
+        key: &CredentialKey,
+        values: &(impl OpenValue + ?Sized),
+    ) -> Result<OpenedValue, SealRefusal> {
+        let opened = values.open_value(key).map_err(|_| SealRefusal::Unopened)?;
+        if opened.bound_to != self.destination.origin {
+            return Err(SealRefusal::Moved);
+        }
+        Ok(opened)
+    }
+
+    /// Refuses a head in which a token would go out: in the path always, in
+    /// headers and query where the value does not take its place.
+    fn refuse_leftovers(&self, headers: &HeaderMap, stand_in: bool) -> Result<(), SealRefusal> {
+        let stands = |text: &[u8]| self.matcher.finds(text) || holds_token_shape(text);
+        if stands(self.path.as_bytes()) {
+            return Err(SealRefusal::TokenLeft("the path"));
+        }
+        let query = self.query.as_deref().unwrap_or_default().as_bytes();
+        let swapped = if stand_in {
+            swap_in_query(query, self.token, BLANK)
+        } else {
+            None
+        };
+        if stands(swapped.as_deref().unwrap_or(query)) {
+            return Err(SealRefusal::TokenLeft("the query"));
+        }
+        for (name, value) in headers {
+            let swapped = if stand_in {
+                swap_in_header(value.as_bytes(), self.token, BLANK)
+            } else {
+                None
+            };
+            let sent = swapped.as_deref().unwrap_or(value.as_bytes());
+            let inside = basic(sent);
+            // Field names arrive in lower case, tokens do not.
+            let lowered = self.token.to_ascii_lowercase();
+            let named = memchr::memmem::find(name.as_str().as_bytes(), &lowered);
+            let shaped = holds_token_shape(name.as_str().as_bytes());
+            if named.is_some()
+                || shaped
+                || stands(sent)
+                || inside.is_some_and(|inside| stands(&inside))
+            {
+                return Err(SealRefusal::TokenLeft("a header"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the value wherever the token stands.
+    fn swap(&mut self, headers: &mut HeaderMap, value: &[u8]) -> Result<(), SealRefusal> {
+        let mut found = false;
+        for line in headers.values_mut() {
+            let swapped = swap_in_header(line.as_bytes(), self.token, value).map(Zeroizing::new);
+            if let Some(swapped) = swapped {
+                *line = sensitive(&swapped)?;
+                found = true;
+            }
+        }
+        let encoded = percent_encoded(value, UNRESERVED, true);
+        let query = self.query.as_deref().unwrap_or_default().as_bytes();
+        if let Some(swapped) = swap_in_query(query, self.token, &encoded) {
+            self.query = Some(text(swapped)?);
+            found = true;
+        }
+        if found {
+            Ok(())
+        } else {
+            Err(SealRefusal::TokenNowhere)
+        }
+    }
+
+    /// Puts the value into its one place.
+    fn place(
+        &mut self,
+        headers: &mut HeaderMap,
+        placement: &Placement,
+        value: &[u8],
+        credential_headers: &[HeaderName],
+    ) -> Result<(), SealRefusal> {
+        *headers = headers::kept(headers, |name, _| !is_credential(name, credential_headers));
+        match placement {
+            Placement::Bearer => {
+                let line = Zeroizing::new([b"Bearer ", value].concat());
+                headers.insert(AUTHORIZATION, sensitive(&line)?);
+            }
+            Placement::Header {
+                name,
+                before,
+                after,
+            } => {
+                if headers::is_hop_by_hop(name) || headers::is_ours(name) || *name == HOST {
+                    return Err(SealRefusal::IllegalPlan("a placement"));
+                }
+                let line = Zeroizing::new([before.as_bytes(), value, after.as_bytes()].concat());
+                headers.insert(name.clone(), sensitive(&line)?);
+            }
+            Placement::Query(name) => {
+                let encoded = percent_encoded(value, UNRESERVED, true);
+                let query = set_in_query(self.query.as_deref(), name, &encoded);
+                self.query = Some(text(query)?);
+            }
+            // Swapped before; nothing is placed twice.
+            Placement::StandIn => {}
+        }
+        Ok(())
+    }
+}
+
+/// Whether a path, read by somebody who undoes escapes, climbs out of where it
+/// seems to be.
+fn climbs(path: &str) -> bool {
+    let once = percent_decoded(path.as_bytes());
+    let twice = percent_decoded(&once);
+    twice
+        .split(|byte| matches!(byte, b'/' | b'\\'))
+        .map(|segment| {
+            segment
+                .split(|byte| *byte == b';')
+                .next()
+                .unwrap_or_default()
+        })
+        .any(|segment| segment == b".." || segment == b".")
+}
+
+fn sensitive(bytes: &[u8]) -> Result<HeaderValue, SealRefusal> {
+    let mut value = HeaderValue::from_bytes(bytes).map_err(|_| SealRefusal::IllegalValue)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn text(bytes: Vec<u8>) -> Result<String, SealRefusal> {
+    String::from_utf8(bytes).map_err(|_| SealRefusal::IllegalPlan("a query"))
+}
+
+/// Path and query, byte for byte: what a parser would change is refused.
+fn path_and_query(path: &str, query: Option<&str>) -> Result<PathAndQuery, SealRefusal> {
+    let whole = match query {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    PathAndQuery::try_from(whole.as_str())
+        .ok()
+        .filter(|parsed| parsed.as_str() == whole)
+        .ok_or(SealRefusal::IllegalPlan("a path or query"))
+}

@@ -1,0 +1,134 @@
+//! Calls on a plugin's behalf.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use crate::relay::tests::line::{Upstream, field, within};
+use crate::relay::tests::stage::{Script, VALUE, relay, token};
+use crate::relay::{CallLimits, seal_call};
+use crate::rules::names::SecretName;
+use crate::rules::plan::{Call, CallAnswer, CallFailure, Outbound, Placement, Target};
+use crate::rules::plan_check::Checked;
+
+const LIMITS: CallLimits = CallLimits {
+    deadline: Duration::from_secs(20),
+    max_bytes: 100,
+};
+
+async fn call(upstream: &Upstream, limits: CallLimits) -> Result<CallAnswer, CallFailure> {
+    let script = Script::to(&upstream.origin());
+    let outbound = Outbound {
+        target: Target::Secret(SecretName::parse("KEY").unwrap()),
+        method: Method::POST,
+        path: "/v1".to_owned(),
+        query: Some("a=1".to_owned()),
+        credential: Some((script.credential.clone(), Placement::Bearer)),
+    };
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("x-a", "1"),
+        ("authorization", "x"),
+        ("host", "h"),
+        ("cookie", "c"),
+    ] {
+        headers.append(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    let call = Checked::unchecked(Call {
+        outbound,
+        headers,
+        body: Bytes::from_static(b"body"),
+    });
+    let sealed = seal_call(
+        &call,
+        &script.destination,
+        &token(),
+        &script.credential_headers,
+        &*script.values,
+    )
+    .unwrap_or_else(|refused| panic!("{refused}"));
+    within(relay().call(sealed, call.into_inner().body, limits)).await
+}
+
+#[tokio::test]
+async fn a_call_is_buffered_and_scrubbed() {
+    let upstream = Upstream::start().await;
+    let serve = async {
+        let mut line = upstream.accept().await;
+        let head = line.head().await;
+        assert!(head.starts_with("POST /v1?a=1 HTTP/1.1\r\n"), "{head}");
+        assert_eq!(field(&head, "authorization"), [format!("Bearer {VALUE}")]);
+        assert_eq!(field(&head, "host"), [upstream.address().to_string()]);
+        assert_eq!(field(&head, "x-a"), ["1"]);
+        assert!(field(&head, "cookie").is_empty());
+        assert_eq!(line.take(4).await, b"body");
+        let (first, second) = VALUE.split_at(9);
+        line.send(format!(
+            "HTTP/1.1 401 No\r\nX-Echo: {VALUE}\r\nSet-Cookie: a=1\r\nConnection: x-hop\r\n\
+             X-Hop: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        ))
+        .await;
+        for part in [first, second] {
+            line.send(format!("{:x}\r\n{part}\r\n", part.len())).await;
+        }
+        line.send("0\r\n\r\n").await;
+    };
+    let (answer, ()) = tokio::join!(call(&upstream, LIMITS), serve);
+    let answer = answer.unwrap();
+    assert_eq!(answer.status, 401);
+    assert_eq!(
+        answer.headers,
+        [("x-echo".to_owned(), b"********".to_vec())]
+    );
+    assert_eq!(answer.body, Bytes::from_static(b"********"));
+}
+
+#[tokio::test]
+async fn a_call_is_capped_and_bounded() {
+    let check = async |said: &str, limits: CallLimits, expected: CallFailure| {
+        let upstream = Upstream::start().await;
+        let serve = async {
+            let mut line = upstream.accept().await;
+            line.head().await;
+            line.send(said).await;
+            line.rest().await;
+        };
+        let (answer, ()) = tokio::join!(call(&upstream, limits), serve);
+        assert_eq!(answer.unwrap_err(), expected, "{said:?}");
+    };
+    let long = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: 101\r\n\r\n{}",
+        "x".repeat(101)
+    );
+    check(&long, LIMITS, CallFailure::TooLarge).await;
+    let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(5000));
+    check(&endless, LIMITS, CallFailure::TooLarge).await;
+    let short = CallLimits {
+        deadline: Duration::from_millis(200),
+        ..LIMITS
+    };
+    check("", short, CallFailure::Timeout).await;
+    check(
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nx",
+        short,
+        CallFailure::Timeout,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_that_breaks_off_brings_nothing() {
+    let upstream = Upstream::start().await;
+    let serve = async {
+        let mut line = upstream.accept().await;
+        line.until(b"body").await;
+        line.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nx")
+            .await;
+    };
+    let (answer, ()) = tokio::join!(call(&upstream, LIMITS), serve);
+    assert_eq!(answer.unwrap_err(), CallFailure::Broken);
+}
