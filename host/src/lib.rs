@@ -6,11 +6,13 @@
 //! [`vault`] seals,
 //! [`relay`] sends on,
 //! [`listen`] accepts,
+//! [`plugins`] asks,
 //! [`telemetry`] tells,
 //! [`config`] reads.
 
 pub mod config;
 pub mod listen;
+pub mod plugins;
 pub mod relay;
 pub mod rules;
 pub mod store;

@@ -1,0 +1,358 @@
+//! One call of a plugin: a fresh store and instance, its limits, and what its
+//! failure means.
+//!
+//! An instance is asked for `scopes` and then for `route`, or once for
+//! `resume` or `describe`, and thrown away; after any error it is thrown away
+//! at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wasmtime::component::InstancePre;
+use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
+
+use crate::plugins::bindings::exports::jackfield::plugin::decisions::{
+    self as wit, Answers, Caller, Request,
+};
+use crate::plugins::bindings::{Capability, CapabilityPre};
+use crate::plugins::engine::Machine;
+use crate::plugins::error::Fault;
+use crate::plugins::lane::{Lane, SLICE, millis, ticks};
+use crate::plugins::wasi::Inert;
+use crate::rules::manifest::WantedLimits;
+
+/// How many requests wait for one plugin's instances before the next is told
+/// so at once.
+const MOST_WAITING: usize = 1024;
+
+const MOST_HANDLES: usize = 256;
+const MOST_TABLE_ELEMENTS: usize = 10_000;
+
+/// After this many ticks a call is left, to go on elsewhere.
+const FIRST_SLICE: u64 = 2;
+
+/// A compiled component that can be asked.
+pub(crate) struct Runner {
+    machine: Arc<Machine>,
+    pre: CapabilityPre<CallState>,
+    lane: Lane,
+    share: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    time: Duration,
+    memory: usize,
+}
+
+/// An instance that has answered `scopes` and can be asked `route`.
+pub(crate) struct Instance {
+    store: Store<CallState>,
+    world: Capability,
+    _slot: Slot,
+}
+
+/// A place in the pool, of the host's and of the plugin's share.
+struct Slot {
+    _own: OwnedSemaphorePermit,
+    _all: OwnedSemaphorePermit,
+}
+
+impl Runner {
+    pub(crate) fn new(
+        machine: Arc<Machine>,
+        pre: InstancePre<CallState>,
+        wanted: WantedLimits,
+    ) -> wasmtime::Result<Self> {
+        let limits = machine.limits;
+        let time = match wanted.time_ms {
+            0 => limits.time,
+            wanted => Duration::from_millis(wanted.into()).min(limits.most_time),
+        };
+        let memory = match usize::try_from(wanted.memory_bytes) {
+            Ok(0) | Err(_) => limits.memory,
+            Ok(wanted) => wanted.min(limits.most_memory),
+        };
+        Ok(Self {
+            pre: CapabilityPre::new(pre)?,
+            lane: Lane::new(Arc::clone(&machine)),
+            share: Arc::new(Semaphore::new(limits.share)),
+            waiting: AtomicUsize::new(0),
+            time,
+            memory,
+            machine,
+        })
+    }
+
+    pub(crate) async fn describe(&self) -> Result<wit::Manifest, Fault> {
+        let slot = self.slot().await?;
+        let (store, pre, limits) = self.fresh();
+        let call = async move {
+            let mut instance = Instance::new(store, &pre, slot, limits).await?;
+            let decisions = instance.world.jackfield_plugin_decisions();
+            let said = decisions.call_describe(&mut instance.store).await;
+            said.map_err(|error| limits.fault(&error))
+        };
+        self.lane.run(self.time, Box::pin(call)).await
+    }
+
+    pub(crate) async fn scopes(
+        &self,
+        request: Request,
+    ) -> Result<(Instance, Option<Vec<String>>), Fault> {
+        let slot = self.slot().await?;
+        let (store, pre, limits) = self.fresh();
+        let call = async move {
+            let mut instance = Instance::new(store, &pre, slot, limits).await?;
+            let decisions = instance.world.jackfield_plugin_decisions();
+            let said = decisions.call_scopes(&mut instance.store, &request).await;
+            Ok((instance, said.map_err(|error| limits.fault(&error))?))
+        };
+        self.lane.run(self.time, Box::pin(call)).await
+    }
+
+    pub(crate) async fn route(
+        &self,
+        mut instance: Instance,
+        request: Request,
+        caller: Caller,
+    ) -> Result<wit::Step, Fault> {
+        let limits = self.limits();
+        let call = async move {
+            limits.arm(&mut instance.store);
+            let decisions = instance.world.jackfield_plugin_decisions();
+            let said = decisions
+                .call_route(&mut instance.store, &request, &caller)
+                .await;
+            said.map_err(|error| limits.fault(&error))
+        };
+        self.lane.run(self.time, Box::pin(call)).await
+    }
+
+    pub(crate) async fn resume(
+        &self,
+        state: Vec<u8>,
+        answers: Answers,
+    ) -> Result<wit::Step, Fault> {
+        let slot = self.slot().await?;
+        let (store, pre, limits) = self.fresh();
+        let call = async move {
+            let mut instance = Instance::new(store, &pre, slot, limits).await?;
+            let decisions = instance.world.jackfield_plugin_decisions();
+            let said = decisions
+                .call_resume(&mut instance.store, &state, &answers)
+                .await;
+            said.map_err(|error| limits.fault(&error))
+        };
+        self.lane.run(self.time, Box::pin(call)).await
+    }
+
+    fn fresh(&self) -> (Store<CallState>, CapabilityPre<CallState>, Limits) {
+        let limits = self.limits();
+        let mut store = Store::new(&self.machine.engine, CallState::new(limits));
+        store.limiter(|state| state);
+        store.set_hostcall_fuel(self.machine.limits.answer);
+        store.set_max_component_handles(MOST_HANDLES);
+        store.epoch_deadline_callback(|mut context| {
+            let state = context.data_mut();
+            let next = state.ticks_left.min(SLICE);
+            state.ticks_left -= next;
+            Ok(if next == 0 {
+                UpdateDeadline::Interrupt
+            } else {
+                UpdateDeadline::Yield(next)
+            })
+        });
+        (store, self.pre.clone(), limits)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            time: self.time,
+            memory: self.memory,
+        }
+    }
+
+    async fn slot(&self) -> Result<Slot, Fault> {
+        let acquire = async {
+            // The share first: a plugin that has used up its own does not
+            // stand in anybody else's way.
+            let own = Arc::clone(&self.share).acquire_owned().await;
+            let all = Arc::clone(&self.machine.instances).acquire_owned().await;
+            Some(Slot {
+                _own: own.ok()?,
+                _all: all.ok()?,
+            })
+        };
+        let waiting = Waiting::count(&self.waiting);
+        if waiting.before > MOST_WAITING {
+            return Err(Fault::Busy);
+        }
+        match tokio::time::timeout(self.machine.limits.wait, acquire).await {
+            Ok(Some(slot)) => Ok(slot),
+            Ok(None) | Err(_) => Err(Fault::Busy),
+        }
+    }
+}
+
+impl Instance {
+    async fn new(
+        mut store: Store<CallState>,
+        pre: &CapabilityPre<CallState>,
+        slot: Slot,
+        limits: Limits,
+    ) -> Result<Self, Fault> {
+        limits.arm(&mut store);
+        let world = pre.instantiate_async(&mut store).await;
+        Ok(Self {
+            world: world.map_err(|error| limits.fault(&error))?,
+            store,
+            _slot: slot,
+        })
+    }
+}
+
+/// What one call may use.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    time: Duration,
+    memory: usize,
+}
+
+impl Limits {
+    fn arm(self, store: &mut Store<CallState>) {
+        store.set_epoch_deadline(FIRST_SLICE);
+        store.data_mut().ticks_left = ticks(self.time);
+    }
+
+    /// What an error means. Its own text is not told: a guest can shape it.
+    fn fault(self, error: &wasmtime::Error) -> Fault {
+        if error.is::<MemoryRefused>() {
+            return Fault::OutOfMemory(self.memory);
+        }
+        if let Some(trap) = error.downcast_ref::<Trap>() {
+            return if *trap == Trap::Interrupt {
+                Fault::TimedOut(millis(self.time))
+            } else {
+                Fault::Trapped(trap_text(*trap))
+            };
+        }
+        if error.is::<wasmtime_wasi::I32Exit>() {
+            return Fault::Trapped("it exited");
+        }
+        // The engine has no type for this one.
+        if error.to_string().contains("fuel allocated for hostcalls") {
+            return Fault::TooLarge("more bytes than a call may hand over");
+        }
+        if error.is::<wasmtime::PoolConcurrencyLimitError>() {
+            return Fault::Busy;
+        }
+        Fault::Trapped("its answer cannot be read")
+    }
+}
+
+/// The traps that a plugin's author can do something about, in words.
+const TRAPS: [(Trap, &str); 9] = [
+    (Trap::StackOverflow, "call stack exhausted"),
+    (Trap::UnreachableCodeReached, "unreachable code reached"),
+    (Trap::MemoryOutOfBounds, "memory access out of bounds"),
+    (Trap::TableOutOfBounds, "table access out of bounds"),
+    (Trap::IndirectCallToNull, "call to null"),
+    (Trap::BadSignature, "call of another type"),
+    (Trap::IntegerOverflow, "integer overflow"),
+    (Trap::IntegerDivisionByZero, "division by zero"),
+    (Trap::BadConversionToInteger, "bad conversion to an integer"),
+];
+
+fn trap_text(trap: Trap) -> &'static str {
+    let known = TRAPS.iter().find(|(each, _)| *each == trap);
+    known.map_or("trap", |(_, text)| text)
+}
+
+/// What belongs to one store.
+pub(crate) struct CallState {
+    memory: usize,
+    memory_left: usize,
+    ticks_left: u64,
+    inert: Option<Box<Inert>>,
+}
+
+impl CallState {
+    fn new(limits: Limits) -> Self {
+        Self {
+            memory: limits.memory,
+            memory_left: limits.memory,
+            ticks_left: 0,
+            inert: None,
+        }
+    }
+
+    pub(crate) fn inert(&mut self) -> &mut Inert {
+        self.inert.get_or_insert_with(|| Box::new(Inert::new()))
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the instance wanted more than {0} bytes of memory")]
+struct MemoryRefused(usize);
+
+impl ResourceLimiter for CallState {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        // All memories of a store together, and an end at once: a guest that
+        // is told `no` would only trap a little later, for another reason.
+        match self
+            .memory_left
+            .checked_sub(desired.saturating_sub(current))
+        {
+            Some(left) => self.memory_left = left,
+            None => return Err(MemoryRefused(self.memory).into()),
+        }
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if desired > MOST_TABLE_ELEMENTS {
+            return Err(MemoryRefused(self.memory).into());
+        }
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        64
+    }
+
+    fn tables(&self) -> usize {
+        64
+    }
+
+    fn memories(&self) -> usize {
+        8
+    }
+}
+
+struct Waiting<'a> {
+    count: &'a AtomicUsize,
+    before: usize,
+}
+
+impl<'a> Waiting<'a> {
+    fn count(count: &'a AtomicUsize) -> Self {
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        Self { count, before }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}

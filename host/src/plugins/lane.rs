@@ -1,0 +1,137 @@
+//! Where a plugin's code runs.
+//!
+//! A decision takes some 25 µs, and another 30 where both its calls are handed
+//! to another thread and waited for. So a call begins on the thread that asks.
+//! At its second tick (1 to 2 ms) it is left where it is, and goes on in the
+//! blocking pool, a slice at a time: calls that run on take turns at a few
+//! threads, and those of one plugin at half of these. So an async thread is
+//! held for 2 ms at most, and a call that took longer only because the machine
+//! is busy is done at its next turn, however many loops run beside it.
+//!
+//! A plugin that has just run on begins in the blocking pool as well for a
+//! while, so that it cannot take 2 ms of an async thread again and again.
+//!
+//! A call that nobody waits for any more is dropped, whole and with its store,
+//! at the end of its slice.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use crate::plugins::engine::{Machine, TICK};
+use crate::plugins::error::Fault;
+
+/// How many calls a plugin begins on other threads after one ran on.
+const DISTRUST: u32 = 64;
+
+/// For how many ticks a call runs on before the next has its turn.
+pub(crate) const SLICE: u64 = 5;
+
+/// A call that is being made: it owns its instance.
+pub(crate) type Call<T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send>>;
+
+/// One plugin's way through the threads.
+pub(crate) struct Lane {
+    machine: Arc<Machine>,
+    turns: Semaphore,
+    distrust: AtomicU32,
+}
+
+impl Lane {
+    pub(crate) fn new(machine: Arc<Machine>) -> Self {
+        Self {
+            turns: Semaphore::new(machine.turns_of_one),
+            machine,
+            distrust: AtomicU32::new(0),
+        }
+    }
+
+    /// Makes a call, for at most `time` of computing.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        time: Duration,
+        mut call: Call<T>,
+    ) -> Result<T, Fault> {
+        let _running = self.machine.ticker.run();
+        let first = if self.is_trusted() {
+            poll_once(&mut call)
+        } else {
+            let polled;
+            (call, polled) = self.elsewhere(call).await?;
+            polled
+        };
+        if let Poll::Ready(done) = first {
+            return done;
+        }
+        self.distrust.store(DISTRUST, Ordering::Relaxed);
+        let limit = self.machine.limits.wait.saturating_add(time);
+        match tokio::time::timeout(limit, self.go_on(time, call)).await {
+            Ok(done) => done,
+            Err(_) => Err(Fault::Busy),
+        }
+    }
+
+    async fn go_on<T: Send + 'static>(
+        &self,
+        time: Duration,
+        mut call: Call<T>,
+    ) -> Result<T, Fault> {
+        // The epoch ends guest code. The count ends a guest that waits in the
+        // host: none of our stubs waits, and none is meant to.
+        for _ in 0..ticks(time) / SLICE + 2 {
+            let _own = self.turns.acquire().await;
+            let _all = self.machine.turns.acquire().await;
+            let polled;
+            (call, polled) = self.elsewhere(call).await?;
+            if let Poll::Ready(done) = polled {
+                return done;
+            }
+        }
+        Err(Fault::TimedOut(millis(time)))
+    }
+
+    /// Runs a slice of a call in the blocking pool.
+    async fn elsewhere<T: Send + 'static>(
+        &self,
+        mut call: Call<T>,
+    ) -> Result<(Call<T>, Poll<Result<T, Fault>>), Fault> {
+        // The slice goes on when nobody waits for it any more, and ends by the
+        // clock: so it keeps the clock alive, and awake.
+        let machine = Arc::clone(&self.machine);
+        let slice = tokio::task::spawn_blocking(move || {
+            let _running = machine.ticker.run();
+            let polled = poll_once(&mut call);
+            (call, polled)
+        });
+        // A panic in there is the host's, and has been reported.
+        slice.await.map_err(|_| Fault::Host)
+    }
+
+    fn is_trusted(&self) -> bool {
+        let left = self
+            .distrust
+            .try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            });
+        left.is_err()
+    }
+}
+
+/// Whole ticks in a stretch of time, at least one.
+pub(crate) fn ticks(time: Duration) -> u64 {
+    (millis(time) / millis(TICK).max(1)).max(1)
+}
+
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn poll_once<T>(call: &mut Call<T>) -> Poll<Result<T, Fault>> {
+    // Whoever polls polls again: nothing waits to be woken.
+    call.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}

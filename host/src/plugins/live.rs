@@ -1,0 +1,142 @@
+//! A plugin that answers: its approved manifest, what it was granted, and how
+//! it is asked.
+
+use std::fmt;
+
+use crate::plugins::call::{Instance, Runner};
+use crate::plugins::convert;
+use crate::plugins::error::{CallFault, Fault};
+use crate::plugins::hash::ComponentHash;
+use crate::rules::manifest::Manifest;
+use crate::rules::permission::Grants;
+use crate::rules::plan::{Answers, SaidStep, ShownCaller, ShownRequest};
+
+use std::sync::Arc;
+
+/// A live plugin. Whoever holds one can finish asking it, also when another
+/// version has taken its place.
+pub struct LivePlugin {
+    manifest: Arc<Manifest>,
+    hash: ComponentHash,
+    grants: Grants,
+    runner: Arc<Runner>,
+}
+
+/// A request on which a plugin has named its words. It holds the instance, so
+/// it is not kept for longer than the rule takes.
+pub struct Decision {
+    plugin: Arc<LivePlugin>,
+    instance: Instance,
+    request: ShownRequest,
+    words: Option<Vec<String>>,
+}
+
+impl LivePlugin {
+    pub(crate) fn new(
+        manifest: Arc<Manifest>,
+        hash: ComponentHash,
+        grants: Grants,
+        runner: Arc<Runner>,
+    ) -> Self {
+        Self {
+            manifest,
+            hash,
+            grants,
+            runner,
+        }
+    }
+
+    /// What it says it is, as approved.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Which component it is.
+    #[must_use]
+    pub fn hash(&self) -> &ComponentHash {
+        &self.hash
+    }
+
+    /// What it may do.
+    #[must_use]
+    pub fn granted(&self) -> &Grants {
+        &self.grants
+    }
+
+    /// Asks a fresh instance which words a request needs.
+    ///
+    /// # Errors
+    /// When the plugin fails, or no instance comes free in time.
+    pub async fn decide(self: &Arc<Self>, request: ShownRequest) -> Result<Decision, CallFault> {
+        let asked = self.runner.scopes(convert::request(request.clone())).await;
+        let (instance, said) = asked.map_err(|fault| self.fault(fault))?;
+        let words = convert::words(said).map_err(|fault| self.fault(fault))?;
+        Ok(Decision {
+            plugin: Arc::clone(self),
+            instance,
+            request,
+            words,
+        })
+    }
+
+    /// Asks another fresh instance to decide further.
+    ///
+    /// # Errors
+    /// When the plugin fails, or no instance comes free in time.
+    pub async fn resume(&self, state: Vec<u8>, answers: Answers) -> Result<SaidStep, CallFault> {
+        let asked = self.runner.resume(state, convert::answers(answers)).await;
+        asked
+            .and_then(convert::step)
+            .map_err(|fault| self.fault(fault))
+    }
+
+    fn fault(&self, fault: Fault) -> CallFault {
+        CallFault {
+            plugin: self.manifest.name.as_str().to_owned(),
+            fault,
+        }
+    }
+}
+
+impl Decision {
+    /// The words that the request needs; none when the plugin does not serve
+    /// it.
+    #[must_use]
+    pub fn words(&self) -> Option<&[String]> {
+        self.words.as_deref()
+    }
+
+    /// Asks the same instance where the request goes, now that the rule has
+    /// passed.
+    ///
+    /// # Errors
+    /// When the plugin fails.
+    pub async fn route(self, caller: ShownCaller) -> Result<SaidStep, CallFault> {
+        let request = convert::request(self.request);
+        let caller = convert::caller(caller);
+        let asked = self.plugin.runner.route(self.instance, request, caller);
+        let said = asked.await.and_then(convert::step);
+        said.map_err(|fault| self.plugin.fault(fault))
+    }
+}
+
+impl fmt::Debug for LivePlugin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("LivePlugin")
+            .field("name", &self.manifest.name)
+            .field("hash", &self.hash)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Decision")
+            .field("plugin", &self.plugin.manifest.name)
+            .field("words", &self.words)
+            .finish_non_exhaustive()
+    }
+}

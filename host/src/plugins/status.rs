@@ -1,0 +1,129 @@
+//! What loading a folder came to, for people and for `plugin list`.
+
+use std::path::{Path, PathBuf};
+
+use crate::plugins::error::LoadError;
+use crate::plugins::hash::ComponentHash;
+use crate::plugins::load::Loaded;
+use crate::rules::permission::{Grants, Permission};
+
+/// What became of one file, or of the folder.
+#[derive(Debug)]
+pub struct LoadReport {
+    /// The file or folder.
+    pub file: PathBuf,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a file.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It is live.
+    Live(PluginStatus),
+    /// It waits for `jackfield plugin approve NAME`.
+    Waiting(PluginStatus),
+    /// It is not loaded.
+    Refused(LoadError),
+}
+
+impl Outcome {
+    /// Why it was not loaded, where it was not.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            Self::Refused(error) => Some(error.to_string()),
+            Self::Live(_) | Self::Waiting(_) => None,
+        }
+    }
+}
+
+impl LoadReport {
+    pub(crate) fn refused(file: &Path, error: LoadError) -> Self {
+        Self {
+            file: file.to_owned(),
+            outcome: Outcome::Refused(error),
+        }
+    }
+}
+
+/// Where a plugin stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PluginState {
+    /// It answers requests.
+    Live,
+    /// It waits for the operator.
+    Waiting,
+    /// It is not loaded, for this reason.
+    Refused(String),
+}
+
+/// A plugin that was found, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginStatus {
+    /// Where it was found.
+    pub file: PathBuf,
+    /// Where it stands.
+    pub state: PluginState,
+    /// What it says it is; none when it was refused.
+    pub about: Option<About>,
+}
+
+/// What a plugin says it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its capability.
+    pub capability: String,
+    /// What it is for.
+    pub summary: String,
+    /// Which component it is.
+    pub hash: ComponentHash,
+    /// What it asks for.
+    pub permissions: Vec<Permission>,
+    /// What `[plugins.NAME] grant` lists that it does not ask for.
+    pub unused_grants: Vec<Permission>,
+    /// WASI interfaces that it imports, and gets inert; most import none.
+    pub inert_imports: Vec<String>,
+}
+
+impl PluginStatus {
+    /// Its name; the file's when nobody could ask it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let stem = || self.file.file_stem().unwrap_or(self.file.as_os_str());
+        self.about.as_ref().map_or_else(
+            || stem().to_string_lossy().into_owned(),
+            |about| about.name.clone(),
+        )
+    }
+
+    pub(crate) fn of(file: &Path, loaded: &Loaded, grants: &Grants, state: PluginState) -> Self {
+        let manifest = &loaded.manifest;
+        Self {
+            file: file.to_owned(),
+            state,
+            about: Some(About {
+                name: manifest.name.as_str().to_owned(),
+                version: manifest.version.clone(),
+                capability: manifest.capability.as_str().to_owned(),
+                summary: manifest.summary.clone(),
+                hash: loaded.hash,
+                permissions: Permission::of(manifest).into_iter().collect(),
+                unused_grants: grants.unused(),
+                inert_imports: loaded.inert_imports.clone(),
+            }),
+        }
+    }
+
+    pub(crate) fn refused(file: &Path, reason: String) -> Self {
+        Self {
+            file: file.to_owned(),
+            state: PluginState::Refused(reason),
+            about: None,
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Plugins that run: real components, honest and lying.
+
+mod calls;
+mod lanes;
+mod loading;
