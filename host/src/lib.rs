@@ -8,8 +8,10 @@
 //! [`listen`] accepts,
 //! [`plugins`] asks,
 //! [`telemetry`] tells,
-//! [`config`] reads.
+//! [`config`] reads,
+//! [`chant`] is the protocol.
 
+pub mod chant;
 pub mod config;
 pub mod listen;
 pub mod plugins;

@@ -1,0 +1,47 @@
+//! Reading a body whole, up to a limit that is held while reading, and giving
+//! up on one that stands still.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::BodyExt;
+
+use crate::chant::answers::Failure;
+use crate::rules::refusal::Refusal;
+
+/// Reads a body of at most `most` bytes. One that is declared longer is
+/// refused before a byte of it is read; one that stands still for `idle` is
+/// given up.
+pub(super) async fn read(
+    mut body: impl Body<Data = Bytes> + Unpin,
+    most: usize,
+    idle: Duration,
+) -> Result<Bytes, Failure> {
+    let too_large = || {
+        Failure::Refuse(Refusal::too_large(format!(
+            "The body may have up to {most} bytes."
+        )))
+    };
+    if body.size_hint().lower() > u64::try_from(most).unwrap_or(u64::MAX) {
+        return Err(too_large());
+    }
+    let mut read = BytesMut::new();
+    loop {
+        let Ok(frame) = tokio::time::timeout(idle, body.frame()).await else {
+            return Err(Failure::Slow);
+        };
+        let Some(frame) = frame else {
+            return Ok(read.freeze());
+        };
+        let Ok(frame) = frame else {
+            return Err(Failure::Body);
+        };
+        if let Ok(data) = frame.into_data() {
+            if read.len() + data.len() > most {
+                return Err(too_large());
+            }
+            read.extend_from_slice(&data);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Asking a plugin until it has decided: its words are held to the rule, its
+//! needs are met, its plan is checked, its effects are made last.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use http::HeaderName;
+use http::request::Parts as Head;
+
+use crate::chant::answers::Failure;
+use crate::chant::caller::Caller;
+use crate::chant::routes::PluginRoute;
+use crate::chant::{Chant, effects, offers};
+use crate::relay::{self, CallLimits};
+use crate::rules::declaration::Declaration;
+use crate::rules::names::PluginName;
+use crate::rules::permit::Permit;
+use crate::rules::plan::{
+    Answers, Call, CallAnswer, CallFailure, SaidStep, ShownCaller, ShownRequest,
+};
+use crate::rules::plan_check::{
+    Bounds, Checked, CheckedNeed, CheckedPlan, check_need, check_plan, check_words,
+};
+use crate::rules::refusal::Refusal;
+use crate::store::{Batch, StoreError};
+
+/// A request as a plugin is asked about it.
+pub(super) struct Asked<'a> {
+    matched: &'a PluginRoute,
+    head: &'a Head,
+    shown: ShownRequest,
+    of: Option<(&'a Caller, Option<&'a Declaration>)>,
+}
+
+impl<'a> Asked<'a> {
+    /// A request on a public route.
+    pub(super) fn public(matched: &'a PluginRoute, head: &'a Head, shown: ShownRequest) -> Self {
+        Self {
+            matched,
+            head,
+            shown,
+            of: None,
+        }
+    }
+
+    /// A request of a box.
+    pub(super) fn of_box(
+        matched: &'a PluginRoute,
+        head: &'a Head,
+        shown: ShownRequest,
+        caller: &'a Caller,
+        declared: Option<&'a Declaration>,
+    ) -> Self {
+        Self {
+            matched,
+            head,
+            shown,
+            of: Some((caller, declared)),
+        }
+    }
+}
+
+impl Chant {
+    /// Asks a plugin what to do with a request: a checked plan whose effects
+    /// are on disk, or none when the plugin does not serve it.
+    pub(super) async fn decide(&self, asked: Asked<'_>) -> Result<Option<CheckedPlan>, Failure> {
+        let plugin = &asked.matched.plugin;
+        let manifest = plugin.manifest();
+        let name = &manifest.name;
+        let planned = |fault| Failure::Plan(name.clone(), fault);
+
+        let decision = plugin.decide(asked.shown).await.map_err(Failure::Call)?;
+        let Some(said) = decision.words() else {
+            return Ok(None);
+        };
+        let words = check_words(manifest, said).map_err(planned)?;
+        let permit = match asked.of {
+            Some((caller, declared)) => Some(Permit::grant(
+                caller.box_name(),
+                declared,
+                self.broker(),
+                &manifest.capability,
+                words,
+            )?),
+            None if words.is_empty() => None,
+            None => return Err(needs_a_box(name).into()),
+        };
+        let box_name = permit.as_ref().map(Permit::box_name);
+        let words = permit.as_ref().map_or(&[][..], Permit::words);
+        let granted = plugin.granted();
+        let reachable = offers::reachable(manifest, words, granted);
+        let offered = match box_name {
+            Some(box_name) => offers::offers(
+                &reachable,
+                box_name,
+                &self.0.settings.upstreams,
+                &self.0.parts.vault,
+            )?,
+            None => Vec::new(),
+        };
+        let credential_headers = self.credential_headers(&asked.matched.route.token);
+        let bounds = Bounds {
+            manifest,
+            words,
+            reachable: &reachable,
+            offers: &offered,
+            credential_headers: &credential_headers,
+            keep: granted.keep() && box_name.is_some(),
+            journal: granted.journal() && box_name.is_some(),
+            method: &asked.head.method,
+            tail: &asked.matched.tail,
+            query: asked.head.uri.query(),
+            max_calls: wanted(manifest.limits.calls, self.0.settings.max_calls) as usize,
+        };
+        let caller = ShownCaller {
+            box_name: box_name.cloned(),
+            words: words.iter().map(|word| word.as_str().to_owned()).collect(),
+            offers: offered.clone(),
+        };
+        let most = wanted(manifest.limits.rounds, self.0.settings.max_rounds);
+        let mut step = decision.route(caller).await.map_err(Failure::Call)?;
+        let mut rounds = 0;
+        loop {
+            let need = match step {
+                SaidStep::Plan(plan) => {
+                    let plan = check_plan(*plan, &bounds).map_err(planned)?;
+                    return self
+                        .settle(plan, name, asked.of.map(|(caller, _)| caller))
+                        .await
+                        .map(Some);
+                }
+                SaidStep::Need(need) => need,
+            };
+            if rounds == most {
+                return Err(Failure::Rounds(name.clone(), most));
+            }
+            rounds += 1;
+            let Some((caller, _)) = asked.of else {
+                return Err(needs_a_box(name).into());
+            };
+            let need = check_need(need, &bounds).map_err(planned)?;
+            let (state, answers) = self.meet(need, name, caller, &credential_headers).await?;
+            step = plugin.resume(state, answers).await.map_err(Failure::Call)?;
+        }
+    }
+
+    /// Makes a plan's effects last.
+    async fn settle(
+        &self,
+        mut plan: CheckedPlan,
+        plugin: &PluginName,
+        caller: Option<&Caller>,
+    ) -> Result<CheckedPlan, Failure> {
+        effects::log(plugin, caller.map(Caller::box_name), &plan.log);
+        let (writes, journal) = (
+            std::mem::take(&mut plan.writes),
+            std::mem::take(&mut plan.journal),
+        );
+        // Without a box there is no keep, and the check of the plan has said so.
+        let Some(caller) = caller else {
+            return Ok(plan);
+        };
+        if writes.is_empty() && journal.is_empty() {
+            return Ok(plan);
+        }
+        let changes = effects::changes(caller.box_name(), plugin, writes, journal);
+        let mut known = caller.known().clone();
+        loop {
+            let batch = Batch {
+                conditions: vec![known.unchanged()],
+                changes: changes.clone(),
+            };
+            match self.0.parts.store.commit(batch).await {
+                Ok(_) => return Ok(plan),
+                Err(StoreError::Conflict) => known = self.still(caller).await?,
+                Err(failed) => return Err(failed.into()),
+            }
+        }
+    }
+
+    /// Meets a need: the calls side by side, and the reads.
+    async fn meet(
+        &self,
+        need: CheckedNeed,
+        plugin: &PluginName,
+        caller: &Caller,
+        credential_headers: &[HeaderName],
+    ) -> Result<(Vec<u8>, Answers), Failure> {
+        let reads =
+            effects::read(&self.0.parts.store, caller.box_name(), plugin, &need.reads).await?;
+        let limits = CallLimits {
+            deadline: Duration::from_millis(u64::from(wanted(
+                need.deadline_ms,
+                self.0.settings.max_call_ms,
+            ))),
+            max_bytes: self.0.settings.max_call_bytes,
+        };
+        let calls = need
+            .calls
+            .into_iter()
+            .map(|call| self.call(call, caller, credential_headers, limits));
+        let calls = join_all(calls)
+            .await
+            .into_iter()
+            .collect::<Result<_, Failure>>()?;
+        Ok((need.state, Answers { calls, reads }))
+    }
+
+    async fn call(
+        &self,
+        call: Checked<Call>,
+        caller: &Caller,
+        credential_headers: &[HeaderName],
+        limits: CallLimits,
+    ) -> Result<Result<CallAnswer, CallFailure>, Failure> {
+        let target = &call.get().outbound.target;
+        let Ok(destination) = self.locate(target, caller.box_name()) else {
+            return Ok(Err(CallFailure::Unreachable));
+        };
+        let sealed = relay::seal_call(
+            &call,
+            &destination,
+            caller.token(),
+            credential_headers,
+            &self.0.parts.vault,
+        )
+        .map_err(|error| error.refusal(&destination.name))?;
+        let lease = caller.lease();
+        let body = call.into_inner().body;
+        tokio::select! {
+            answer = self.0.parts.relay.call(sealed, body, limits) => Ok(answer),
+            // Whoever removes a box or rotates its token ends this, too.
+            () = lease.cancelled() => Err(Caller::unknown().into()),
+        }
+    }
+}
+
+/// What a plugin asked for, under the host's cap; 0 leaves it to the host.
+fn wanted(asked: u32, cap: u32) -> u32 {
+    if asked == 0 { cap } else { asked.min(cap) }
+}
+
+fn needs_a_box(plugin: &PluginName) -> Refusal {
+    Refusal::plugin(format!(
+        "The plugin {plugin} asked, on a public route, for what only a box may have."
+    ))
+}

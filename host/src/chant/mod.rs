@@ -1,0 +1,148 @@
+//! The chant broker protocol: declarations, the rule, callers, the route
+//! table, and the journey of a request from its head to a sealed forward.
+//!
+//! It decides with `rules`, asks `plugins` what a request needs and where it
+//! should go, and hands what may be sent to `relay`. It names neither wasmtime
+//! nor sled nor an HTTP client, and it knows no capability.
+
+mod answers;
+mod body;
+pub mod boxes;
+mod caller;
+mod decide;
+pub mod declarations;
+mod declare;
+mod effects;
+mod ending;
+mod locate;
+mod offers;
+pub mod routes;
+mod serve;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderName;
+
+use crate::chant::answers::Failure;
+use crate::chant::boxes::{Boxes, Known};
+use crate::chant::caller::Caller;
+use crate::chant::declarations::Declarations;
+use crate::plugins::Plugins;
+use crate::relay::Relay;
+use crate::rules::manifest::TokenPlace;
+use crate::rules::names::{BoxName, PluginName};
+use crate::rules::payer::Payer;
+use crate::store::Store;
+use crate::telemetry::Metrics;
+use crate::vault::Vault;
+
+pub use crate::chant::offers::Upstreams;
+
+/// What the operator settles for this protocol.
+pub struct Settings {
+    /// The broker word this host answers for.
+    pub broker: String,
+    /// Headers that may carry a token on the host's own routes, beside
+    /// `Authorization: Bearer`.
+    pub token_headers: Vec<HeaderName>,
+    /// The upstreams that plugins name.
+    pub upstreams: Upstreams,
+    /// The operator's settings for each plugin: a JSON object.
+    pub plugin_settings: HashMap<PluginName, String>,
+    /// How long a body may stand still.
+    pub idle: Duration,
+    /// The largest body that is read for a plugin to see, in bytes.
+    pub max_body: usize,
+    /// How often one decision may answer `need`, at most.
+    pub max_rounds: u32,
+    /// How many calls one `need` may hold, at most.
+    pub max_calls: u32,
+    /// How long the calls of one `need` may take at most, in milliseconds.
+    pub max_call_ms: u32,
+    /// The largest answer to a call, in bytes.
+    pub max_call_bytes: usize,
+}
+
+/// What the protocol works with.
+pub struct Parts {
+    /// Where records are kept.
+    pub store: Arc<dyn Store>,
+    /// The boxes.
+    pub boxes: Arc<Boxes>,
+    /// Their reports.
+    pub declarations: Arc<Declarations>,
+    /// The secrets and credentials.
+    pub vault: Vault,
+    /// The plugins.
+    pub plugins: Plugins,
+    /// The way out.
+    pub relay: Relay,
+    /// Where each request's end is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The protocol, ready to serve.
+#[derive(Clone)]
+pub struct Chant(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    own_routes: TokenPlace,
+    parts: Parts,
+}
+
+impl Chant {
+    /// Puts the protocol together.
+    #[must_use]
+    pub fn new(settings: Settings, parts: Parts) -> Self {
+        let own_routes = TokenPlace::Headers(settings.token_headers.clone());
+        Self(Arc::new(Inner {
+            settings,
+            own_routes,
+            parts,
+        }))
+    }
+
+    fn broker(&self) -> &str {
+        &self.0.settings.broker
+    }
+
+    fn boxes(&self) -> &Boxes {
+        &self.0.parts.boxes
+    }
+
+    fn declarations(&self) -> &Declarations {
+        &self.0.parts.declarations
+    }
+
+    /// How long a body may stand still.
+    fn idle(&self) -> Duration {
+        self.0.settings.idle
+    }
+
+    /// The caller's box as it is now, for a commit that found it changed: only
+    /// while the token still names it.
+    async fn still(&self, caller: &Caller) -> Result<Arc<Known>, Failure> {
+        let found = self
+            .boxes()
+            .refreshed(caller.box_name(), caller.token())
+            .await?;
+        Ok(found.ok_or_else(Caller::unknown)?)
+    }
+
+    /// Who pays for this box's model calls, where it can be said.
+    fn payer(&self, box_name: &BoxName) -> Option<Payer> {
+        let live = self.0.parts.plugins.live();
+        let routes = live
+            .plugins()
+            .iter()
+            .flat_map(|plugin| &plugin.manifest().routes);
+        offers::payer(
+            routes.filter_map(|route| route.payer_of.as_ref()),
+            box_name,
+            &self.0.parts.vault,
+        )
+    }
+}

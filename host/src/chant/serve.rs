@@ -1,0 +1,345 @@
+//! One request, from its head to its answer. Each step makes the value that
+//! the next one cannot do without: a `Caller`, then a `Permit`, then a checked
+//! plan, then a sealed request.
+
+use bytes::Bytes;
+use http::request::Parts as Head;
+use http::{HeaderName, Method, Request, Response, StatusCode};
+use http_body::Body;
+
+use crate::chant::answers::{self, Failure};
+use crate::chant::caller::Caller;
+use crate::chant::decide::Asked;
+use crate::chant::ending::{Ending, Told};
+use crate::chant::routes::{self, Destination, PluginRoute};
+use crate::chant::{Chant, body, declare};
+use crate::listen::{InboundBody, ResponseBody};
+use crate::relay::{self, HeaderPolicy, RelayBody, RequestBody};
+use crate::rules::declaration::Declaration;
+use crate::rules::headers::{is_plainly_framed, plugin_may_see};
+use crate::rules::manifest::TokenPlace;
+use crate::rules::payer::Payer;
+use crate::rules::plan::{Answer, ShownRequest};
+use crate::rules::plan_check::CheckedAction;
+use crate::rules::refusal::{Refusal, RefusalKind};
+use crate::rules::{identify, paths};
+
+impl Chant {
+    /// Serves one request. It never fails: what goes wrong is an answer.
+    pub async fn serve(&self, request: Request<InboundBody>) -> Response<ResponseBody> {
+        let mut ending = Ending::begin(&self.0.parts.metrics, request.method());
+        let mut payer = None;
+        let journey = self.journey(request, &mut ending, &mut payer).await;
+        let mut response = match journey {
+            Ok(Reply::Answer(answer)) => {
+                ending.answered(answer.status, answer.body.len());
+                answers::answered(answer)
+            }
+            Ok(Reply::Stream(response)) => {
+                ending.forwarding(response.status());
+                response.map(|body| ResponseBody::stream(Told::new(body, ending)))
+            }
+            Err(failure) => {
+                if let Some(fault) = failure.plugin_fault() {
+                    self.0.parts.metrics.plugin_failed(fault);
+                }
+                let refusal = failure.into_refusal();
+                let answer = answers::refuse(&refusal);
+                ending.refused(refusal, answer.body.len());
+                answers::answered(answer)
+            }
+        };
+        if let Some(payer) = payer {
+            answers::say_payer(&mut response, &payer);
+        }
+        response
+    }
+
+    async fn journey(
+        &self,
+        request: Request<InboundBody>,
+        ending: &mut Ending,
+        payer: &mut Option<Payer>,
+    ) -> Result<Reply, Failure> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path();
+        if !paths::is_plain(path.as_bytes()) {
+            return Err(Refusal::not_found(
+                "This path holds a dot segment, a backslash or a NUL, in one spelling or another. Send it resolved.",
+            )
+            .into());
+        }
+        if !is_plainly_framed(&head.headers) {
+            return Err(Refusal::new(
+                StatusCode::NOT_IMPLEMENTED,
+                RefusalKind::InvalidRequest,
+                "Of transfer codings only chunked is taken. Send the body in it alone.",
+            )
+            .into());
+        }
+        let live = self.0.parts.plugins.live();
+        match routes::find(live.plugins(), &head.method, path) {
+            Destination::Nowhere => Err(not_served().into()),
+            Destination::Declaration => {
+                let caller = Caller::identify(self.boxes(), &head, &self.0.own_routes)?;
+                self.take_room(&caller, ending)?;
+                declare::report(self, &caller, &head, body)
+                    .await
+                    .map(Reply::Answer)
+            }
+            Destination::Plugin(_) if !is_served_method(&head.method) => Err(not_served().into()),
+            Destination::Plugin(matched) => {
+                ending.plugin = Some(matched.plugin.manifest().name.clone());
+                if matched.route.public {
+                    if !matched.plugin.granted().public(&matched.route.prefix) {
+                        return Err(not_served().into());
+                    }
+                    if identify::tokens_in_path(path).next().is_some() {
+                        return Err(
+                            Refusal::invalid("A token stands in the path. Take it out.").into()
+                        );
+                    }
+                    return self.answer_public(&matched, &head, body).await;
+                }
+                let caller = Caller::identify(self.boxes(), &head, &matched.route.token)?;
+                self.take_room(&caller, ending)?;
+                if matched.route.payer_of.is_some() {
+                    *payer = self.payer(caller.box_name());
+                }
+                self.answer_box(&matched, &head, body, &caller, ending)
+                    .await
+            }
+        }
+    }
+
+    /// The caller's room for one more request, kept until the end.
+    fn take_room(&self, caller: &Caller, ending: &mut Ending) -> Result<(), Refusal> {
+        ending.box_name = Some(caller.box_name().clone());
+        let room = caller.known().slots.clone().try_acquire_owned();
+        ending.slot = Some(room.map_err(|_| busy())?);
+        Ok(())
+    }
+
+    /// A route that needs no token: the plugin can only answer or refuse.
+    async fn answer_public(
+        &self,
+        matched: &PluginRoute,
+        head: &Head,
+        body: InboundBody,
+    ) -> Result<Reply, Failure> {
+        let whole = self.read_if_asked(matched, body).await?.0;
+        let asked = Asked::public(matched, head, self.show(matched, head, whole));
+        let plan = self.decide(asked).await?.ok_or_else(not_served)?;
+        match plan.action {
+            CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
+            CheckedAction::Refuse(refusal) => Err(refusal.into()),
+            // Without words no forward passes the check of the plan.
+            CheckedAction::Forward(_) => Err(not_served().into()),
+        }
+    }
+
+    /// A route of a box: held to the rule, decided, relayed.
+    async fn answer_box(
+        &self,
+        matched: &PluginRoute,
+        head: &Head,
+        body: InboundBody,
+        caller: &Caller,
+        ending: &mut Ending,
+    ) -> Result<Reply, Failure> {
+        if matched.route.payer_of.is_some() && caller.known().paused {
+            return Err(paused(caller.box_name().as_str()).into());
+        }
+        Caller::refuse_strays(self.boxes(), head, &matched.route.token)?;
+        let reported = self.declarations().of(caller.box_name());
+        let declared = reported.as_deref().map(|reported| &reported.declaration);
+        if matched.route.inputs.body > 0 {
+            // The body is read for a box that declares the capability at all;
+            // the words are held to the rule once they are known.
+            self.hold_to_capability(matched, declared)?;
+        }
+        let (whole, rest) = self.read_if_asked(matched, ending.counting(body)).await?;
+        let shown = self.show(matched, head, whole);
+        let asked = Asked::of_box(matched, head, shown, caller, declared);
+        let plan = self.decide(asked).await?.ok_or_else(not_served)?;
+        match plan.action {
+            CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
+            CheckedAction::Refuse(refusal) => Err(refusal.into()),
+            CheckedAction::Forward(forward) => {
+                let target = forward.get().outbound.target.clone();
+                let destination = self.locate(&target, caller.box_name())?;
+                let policy = HeaderPolicy {
+                    cookies: passes_cookies(&matched.route.token),
+                };
+                let sealed = relay::seal_forward(
+                    forward,
+                    &destination,
+                    head,
+                    caller.token(),
+                    &self.credential_headers(&matched.route.token),
+                    policy,
+                    &self.0.parts.vault,
+                )
+                .map_err(|error| error.refusal(&destination.name))?;
+                ending.target = Some(target);
+                ending.lease = Some(caller.lease());
+                let relayed = self
+                    .0
+                    .parts
+                    .relay
+                    .forward(sealed, rest, caller.lease())
+                    .await;
+                relayed
+                    .map(Reply::Stream)
+                    .map_err(|failure| Failure::Relay(failure, destination.name.clone()))
+            }
+        }
+    }
+
+    fn hold_to_capability(
+        &self,
+        matched: &PluginRoute,
+        declared: Option<&Declaration>,
+    ) -> Result<(), Refusal> {
+        let capability = &matched.plugin.manifest().capability;
+        if declared.is_some_and(|declared| {
+            declared
+                .entries
+                .iter()
+                .any(|entry| entry.name == *capability)
+        }) {
+            return Ok(());
+        }
+        let words: Vec<&str> = matched
+            .plugin
+            .manifest()
+            .words
+            .iter()
+            .map(|word| word.name.as_str())
+            .collect();
+        Err(Refusal::forbidden(format!(
+            "This box declares no {capability} capability brokered by {broker}. Add an entry named \"{capability}\" \
+             with broker \"{broker}\" to the box block of its chant.workspace.json, and in its scope the words it \
+             needs of these: {words}.",
+            broker = self.broker(),
+            words = words.join(", "),
+        )))
+    }
+
+    /// Headers that may carry a token on a route: they never leave as they
+    /// came, and no plugin sees them.
+    pub(super) fn credential_headers(&self, place: &TokenPlace) -> Vec<HeaderName> {
+        match place {
+            TokenPlace::Headers(names) => names
+                .iter()
+                .chain(&self.0.settings.token_headers)
+                .cloned()
+                .collect(),
+            TokenPlace::Anywhere => Vec::new(),
+        }
+    }
+
+    /// The body, whole where the route asks to see it, and what is to be sent.
+    async fn read_if_asked<B>(
+        &self,
+        matched: &PluginRoute,
+        body: B,
+    ) -> Result<(Option<Bytes>, RequestBody), Failure>
+    where
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        match matched.route.inputs.body {
+            0 => Ok((None, RequestBody::stream(body))),
+            most => {
+                let whole =
+                    body::read(body, most.min(self.0.settings.max_body), self.idle()).await?;
+                // The upstream gets what the plugin saw: no token, same length.
+                let masked = identify::mask_body(whole);
+                Ok((Some(masked.clone()), RequestBody::full(masked)))
+            }
+        }
+    }
+
+    /// The headers that the route asks to see, less those that may carry a
+    /// token anywhere in this host.
+    fn shown_headers(&self, matched: &PluginRoute) -> Vec<HeaderName> {
+        let hidden = self.credential_headers(&matched.route.token);
+        let own = &self.0.settings.token_headers;
+        let asked = matched.route.inputs.headers.iter();
+        asked
+            .filter(|name| !own.contains(name) && plugin_may_see(name, &hidden))
+            .cloned()
+            .collect()
+    }
+
+    /// What the plugin is shown: what its route asks for, and no token in it.
+    fn show(&self, matched: &PluginRoute, head: &Head, body: Option<Bytes>) -> ShownRequest {
+        let inputs = &matched.route.inputs;
+        let settings = &self.0.settings.plugin_settings;
+        ShownRequest {
+            method: head.method.clone(),
+            prefix: matched.route.prefix.clone(),
+            path: matched.tail.clone(),
+            query: head
+                .uri
+                .query()
+                .filter(|_| inputs.query)
+                .map(identify::mask_query),
+            headers: identify::without_tokens(&head.headers, &self.shown_headers(matched)),
+            body,
+            time: inputs.time.then(now_ms),
+            settings: inputs.settings.then(|| {
+                settings
+                    .get(&matched.plugin.manifest().name)
+                    .cloned()
+                    .unwrap_or_else(|| "{}".to_owned())
+            }),
+        }
+    }
+}
+
+/// What a journey ends in when it is not refused.
+enum Reply {
+    Answer(Answer),
+    Stream(Response<RelayBody>),
+}
+
+/// Cookies pass where the API behind the route is the app's own business.
+pub(super) fn passes_cookies(place: &TokenPlace) -> bool {
+    *place == TokenPlace::Anywhere
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0)
+}
+
+/// Methods that a plugin is asked about: names in capitals, which no token can
+/// be, and none that makes something else of the connection.
+fn is_served_method(method: &Method) -> bool {
+    let name = method.as_str();
+    *method != Method::CONNECT
+        && *method != Method::TRACE
+        && name.len() <= 32
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+}
+
+fn not_served() -> Refusal {
+    Refusal::not_found("This broker serves nothing at this path and method.")
+}
+
+fn busy() -> Refusal {
+    Refusal::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        RefusalKind::RateLimit,
+        "This box has as many requests under way as it may. Wait for one to end.",
+    )
+}
+
+fn paused(box_name: &str) -> Refusal {
+    Refusal::forbidden(format!(
+        "The operator has paused the box {box_name}: it may make no model calls until `jackfield box resume {box_name}`."
+    ))
+}
