@@ -1,22 +1,22 @@
 //! The Jackfield host: it owns the sockets, the secrets and the streams, and
 //! asks sandboxed plugins what to do with them.
 //!
-//! In reading order: [`rules`] decides,
-//! [`store`] keeps,
-//! [`vault`] seals,
-//! [`relay`] sends on,
-//! [`listen`] accepts,
-//! [`plugins`] asks,
-//! [`telemetry`] tells,
-//! [`config`] reads,
-//! [`chant`] is the protocol.
+//! In reading order: [`rules`] decides, [`store`] keeps, [`vault`] seals,
+//! [`relay`] sends on, [`plugins`] asks, [`listen`] accepts, [`chant`] is the
+//! protocol that uses them all, [`admin`] and [`cli`] are the operator's,
+//! [`demo`] shows it, and [`app`] and [`serve`] put it together.
 
+pub mod admin;
+pub mod app;
 pub mod chant;
+pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod listen;
 pub mod plugins;
 pub mod relay;
 pub mod rules;
+pub mod serve;
 pub mod store;
 pub mod telemetry;
 pub mod vault;

@@ -1,3 +1,7 @@
 //! The `jackfield` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    jackfield::serve::main()
+}

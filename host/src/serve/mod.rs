@@ -1,0 +1,103 @@
+//! The process: from the command line to an exit code. It hardens itself
+//! before it reads anything, runs one command, and says what went wrong.
+
+mod announce;
+mod process;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{self, ServeOptions};
+use crate::cli::{self, Cli, Command, Global, ServeArguments};
+use crate::config::Config;
+use crate::rules::escape::{escape_json, escape_line};
+use crate::{demo, telemetry};
+
+/// Runs the command that the arguments name. 0: done; 1: refused or failed;
+/// 2: the arguments make no sense.
+#[must_use]
+pub fn main() -> ExitCode {
+    process::harden();
+    let cli = Cli::read();
+    let json = cli.global.json;
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error, json);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    let serving = matches!(cli.command, Command::Serve(_));
+    process::drop_vault_key_variable(serving)?;
+    match cli.command {
+        Command::Serve(arguments) => {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build()
+                .context("the runtime did not start")?;
+            let served = runtime.block_on(serve(&cli.global, &arguments));
+            // What is left after the drain is given up.
+            runtime.shutdown_background();
+            served
+        }
+        Command::Operate(command) => tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("the runtime did not start")?
+            .block_on(cli::run(&cli.global, command)),
+    }
+}
+
+async fn serve(global: &Global, arguments: &ServeArguments) -> Result<()> {
+    let shutdown = CancellationToken::new();
+    let mut signals = process::Signals::new()?;
+    let served = async {
+        if arguments.demo {
+            return demo::run(global, shutdown.clone()).await;
+        }
+        let config = Config::load(global.config.as_deref())?;
+        telemetry::start(config.log)?;
+        let options = ServeOptions {
+            approve_plugins: arguments.approve_plugins,
+            vault_key: process::vault_key(arguments)?,
+        };
+        let shown = (config.clone(), global.json, arguments.approve_plugins);
+        let ready = move |running: &app::Running| {
+            let (config, json, with_permissions) = shown;
+            announce::ready(&config, running, json, with_permissions);
+        };
+        app::serve(config, options, shutdown.clone(), ready).await
+    };
+    tokio::pin!(served);
+    tokio::select! {
+        result = &mut served => return result,
+        () = signals.next() => shutdown.cancel(),
+    }
+    tracing::info!("stopping: no new requests; those in flight are finished");
+    tokio::select! {
+        result = &mut served => result,
+        () = signals.next() => anyhow::bail!("stopped by a second signal, before the requests in flight had ended"),
+    }
+}
+
+/// The error and its causes, each on a line of its own.
+fn report(error: &anyhow::Error, json: bool) {
+    let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let text = if json {
+        let value = serde_json::json!({
+            "error": {"type": "failed", "message": causes.join(": ")},
+        });
+        escape_json(&value.to_string())
+    } else {
+        let escaped: Vec<String> = causes.iter().map(|cause| escape_line(cause)).collect();
+        format!("jackfield: {}", escaped.join("\n  because: "))
+    };
+    // Nobody is left to tell when standard error is closed.
+    let _closed = writeln!(std::io::stderr(), "{text}");
+}

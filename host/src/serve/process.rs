@@ -1,0 +1,115 @@
+//! What the process does to itself: no core dumps, no debugger, no vault key
+//! in its environment; and the signals it stops on.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use zeroize::Zeroizing;
+
+use crate::cli::ServeArguments;
+use crate::plugins::open_page_map;
+
+/// The variable that may hold the vault's key.
+const VAULT_KEY: &str = "JACKFIELD_VAULT_KEY";
+
+/// The longest text that can be a key of 32 bytes.
+const MAX_KEY_TEXT: usize = 1024;
+
+/// Keeps what is in memory out of core files and away from other processes of
+/// the same user. Where the system refuses, the host is as safe as any other
+/// process; it runs all the same.
+pub(super) fn harden() {
+    // Without it the engine works all the same, and takes longer for a call.
+    let _slower = open_page_map();
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    let _refused = rustix::process::setrlimit(Resource::Core, none);
+    let _refused = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+/// Starts this program again without the variable, if it is there. A variable
+/// that is only unset stays readable in `/proc/PID/environ`, and unsetting one
+/// is unsafe while other threads run; a new start leaves no trace, keeps the
+/// process id, and no child can inherit what is not there. `serve` gets the
+/// key through its standard input instead.
+pub(super) fn drop_vault_key_variable(serving: bool) -> Result<()> {
+    let Some(key) = std::env::var_os(VAULT_KEY) else {
+        return Ok(());
+    };
+    let mut again = again()?;
+    if serving {
+        again.arg("--vault-key-stdin").stdin(pipe_holding(key)?);
+    }
+    Err(again.exec()).context("could not start again without JACKFIELD_VAULT_KEY")
+}
+
+fn again() -> Result<Command> {
+    let program = std::env::current_exe().context("could not find this program again")?;
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new(program);
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    command.args(arguments).env_remove(VAULT_KEY);
+    Ok(command)
+}
+
+fn pipe_holding(key: OsString) -> Result<std::io::PipeReader> {
+    if key.len() > MAX_KEY_TEXT {
+        bail!("{VAULT_KEY} is too long for a key of 32 bytes");
+    }
+    let (reader, mut writer) = std::io::pipe().context("no pipe for the vault's key")?;
+    writer
+        .write_all(key.as_bytes())
+        .context("no pipe for the vault's key")?;
+    Ok(reader)
+}
+
+/// The vault's key from standard input, where the command line says so.
+pub(super) fn vault_key(arguments: &ServeArguments) -> Result<Option<Zeroizing<String>>> {
+    if !arguments.vault_key_stdin {
+        return Ok(None);
+    }
+    // Room for all of it: a buffer that grew would leave copies behind.
+    let mut text = Zeroizing::new(String::with_capacity(2 * MAX_KEY_TEXT));
+    std::io::stdin()
+        .take(MAX_KEY_TEXT as u64 + 1)
+        .read_to_string(&mut text)
+        .context("could not read the vault's key from standard input")?;
+    let trimmed = text.trim_ascii();
+    if trimmed.is_empty() || trimmed.len() > MAX_KEY_TEXT {
+        bail!("standard input holds no vault key: 32 bytes as base64 or hex");
+    }
+    Ok(Some(Zeroizing::new(trimmed.to_owned())))
+}
+
+/// SIGTERM and SIGINT.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(super) fn new() -> Result<Self> {
+        let watch = |kind| signal(kind).context("could not watch for signals");
+        Ok(Self {
+            terminate: watch(SignalKind::terminate())?,
+            interrupt: watch(SignalKind::interrupt())?,
+        })
+    }
+
+    pub(super) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
