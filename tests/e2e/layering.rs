@@ -1,0 +1,227 @@
+//! The house's arrows run one way, and each big dependency has one home.
+
+use std::collections::BTreeSet;
+
+use jackfield_tests::sources::{self, Source};
+
+/// Each layer and the layers that it may name.
+const ARROWS: [(&str, &[&str]); 16] = [
+    ("rules", &[]),
+    ("telemetry", &["rules", "config"]),
+    ("config", &["rules"]),
+    ("listen", &["rules", "telemetry"]),
+    ("store", &["rules", "telemetry"]),
+    ("vault", &["rules", "telemetry", "store"]),
+    ("plugins", &["rules", "telemetry", "store"]),
+    ("relay", &["rules", "telemetry", "vault"]),
+    (
+        "chant",
+        &[
+            "rules",
+            "telemetry",
+            "listen",
+            "store",
+            "vault",
+            "plugins",
+            "relay",
+        ],
+    ),
+    (
+        "admin",
+        &[
+            "rules",
+            "telemetry",
+            "config",
+            "listen",
+            "store",
+            "vault",
+            "plugins",
+            "relay",
+            "chant",
+        ],
+    ),
+    // They put the house together, or stand in front of it.
+    ("cli", EVERYTHING),
+    ("serve", EVERYTHING),
+    ("demo", EVERYTHING),
+    ("app", EVERYTHING),
+    ("lib", EVERYTHING),
+    ("main", EVERYTHING),
+];
+
+const EVERYTHING: &[&str] = &[
+    "rules",
+    "telemetry",
+    "config",
+    "listen",
+    "store",
+    "vault",
+    "plugins",
+    "relay",
+    "chant",
+    "admin",
+    "cli",
+    "serve",
+    "demo",
+    "app",
+];
+
+/// What names a big dependency, and where it may be named.
+const HOMES: [(&str, &[&str]); 9] = [
+    ("wasmtime", &["plugins"]),
+    ("sled", &["store"]),
+    // The admin socket's own client, and the demo, are clients of nothing else.
+    ("hyper::client", &["relay", "admin", "demo"]),
+    ("hyper_util::client", &["relay", "admin", "demo"]),
+    ("TlsConnector", &["relay"]),
+    ("ClientConfig", &["relay"]),
+    ("chacha20poly1305", &["vault", "plugins"]),
+    (
+        "anyhow",
+        &["main", "lib", "app", "serve", "cli", "config", "demo"],
+    ),
+    ("tokio::net::TcpStream", &["relay", "listen", "demo"]),
+];
+
+#[test]
+fn arrows_run_one_way() {
+    let mut wrong = Vec::new();
+    for source in sources::host() {
+        let layer = source.layer().to_owned();
+        let Some((_, may)) = ARROWS.iter().find(|(known, _)| *known == layer) else {
+            wrong.push(format!(
+                "{} belongs to no layer that this test knows",
+                source.path
+            ));
+            continue;
+        };
+        for named in layers_named_by(&source) {
+            if named != layer && !may.contains(&named.as_str()) {
+                wrong.push(format!("{} names {named}", source.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_big_dependency_has_one_home() {
+    let mut wrong = Vec::new();
+    for source in sources::host() {
+        for (name, homes) in HOMES {
+            let named = source.code().iter().any(|line| names(line, name));
+            if named && !homes.contains(&source.layer()) {
+                wrong.push(format!("{} names {name}", source.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_secret_is_revealed_in_two_files() {
+    let reveals: Vec<String> = sources::host()
+        .iter()
+        .filter(|source| source.code().iter().any(|line| line.contains(".reveal(")))
+        .map(|source| source.path.clone())
+        .collect();
+    assert_eq!(reveals, ["relay/seal.rs", "vault/seal.rs"]);
+    let exposes: Vec<String> = sources::host()
+        .iter()
+        .filter(|source| source.text.contains("expose_secret"))
+        .map(|source| source.path.clone())
+        .collect();
+    assert_eq!(exposes, ["rules/secret.rs"], "the type is opened elsewhere");
+}
+
+#[test]
+fn one_file_is_unsafe_and_it_loads_compiled_code() {
+    let is_unsafe = |source: &Source| {
+        source.code().iter().any(|line| {
+            line.contains("unsafe {") || line.contains("unsafe fn") || line.contains("unsafe impl")
+        })
+    };
+    let files: Vec<String> = sources::host()
+        .iter()
+        .filter(|source| is_unsafe(source))
+        .map(|source| source.path.clone())
+        .collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert!(files[0].starts_with("plugins/"), "{files:?}");
+}
+
+#[test]
+fn every_file_says_what_it_owns() {
+    let silent: Vec<String> = sources::host()
+        .iter()
+        .filter(|source| source.path.ends_with(".rs") && !source.text.starts_with("//!"))
+        .map(|source| source.path.clone())
+        .collect();
+    assert!(silent.is_empty(), "{silent:?}");
+}
+
+#[test]
+fn rules_do_no_i_o_and_know_no_clock() {
+    let mut wrong = Vec::new();
+    for source in sources::host()
+        .iter()
+        .filter(|source| source.layer() == "rules")
+    {
+        for line in source.code() {
+            for word in [
+                "tokio",
+                "async fn",
+                ".await",
+                "std::fs",
+                "std::net::Tcp",
+                "std::env",
+                "getrandom",
+                "SystemTime",
+                "Instant::now",
+                "Timestamp::now",
+            ] {
+                if line.contains(word) {
+                    wrong.push(format!("{} names {word}", source.path));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn layers_named_by(source: &Source) -> BTreeSet<String> {
+    let mut named = BTreeSet::new();
+    for line in source.code() {
+        for after in line.split("crate::").skip(1) {
+            // A list in braces names layers of its own: `crate::{rules, store}`.
+            let list = after.strip_prefix('{').unwrap_or(after);
+            let items = match after.starts_with('{') {
+                true => list.split([',', '}']).collect::<Vec<_>>(),
+                false => vec![list],
+            };
+            for item in items {
+                let word: String = item
+                    .trim_start()
+                    .chars()
+                    .take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '_')
+                    .collect();
+                if ARROWS.iter().any(|(layer, _)| *layer == word) {
+                    named.insert(word);
+                }
+            }
+        }
+    }
+    named
+}
+
+/// Whether a line names this, as a word of its own.
+fn names(line: &str, name: &str) -> bool {
+    line.match_indices(name).any(|(at, _)| {
+        let letter = |byte: Option<&u8>| {
+            byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        };
+        let bytes = line.as_bytes();
+        let before = at.checked_sub(1).and_then(|at| bytes.get(at));
+        !letter(before) && !letter(bytes.get(at + name.len()))
+    })
+}

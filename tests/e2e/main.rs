@@ -1,0 +1,33 @@
+//! End-to-end tests of the host: the real binary, real sockets and real
+//! components. A module for each part of the protocol; each refusal is also
+//! held to having touched no upstream.
+
+mod credentials;
+mod declaration;
+mod durability;
+mod egress;
+mod identify;
+mod inference;
+mod layering;
+mod leftovers;
+mod lifecycle;
+mod limits;
+mod no_capability;
+mod paths;
+mod plugins;
+mod plumbing;
+mod python_sdk;
+mod rule;
+mod stand_ins;
+mod streams;
+mod tls;
+
+use jackfield_tests::world::{Builder, World};
+
+/// The host that cargo built for these tests.
+const BINARY: &str = env!("CARGO_BIN_EXE_jackfield-under-test");
+
+/// A world around it.
+fn world() -> Builder {
+    World::of(BINARY)
+}

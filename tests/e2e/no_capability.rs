@@ -1,0 +1,38 @@
+//! The host knows no capability: whoever adds one adds a plugin. The words that
+//! would give it away occur in its sources only as defaults of the
+//! configuration and in the demo, comments and tests included.
+
+use jackfield_tests::sources;
+
+/// Words of capabilities. They are data of plugins and of the configuration.
+const WORDS: [&str; 4] = ["anthropic", "egress", "/llm", "x-api-key"];
+
+/// Where they may stand: the configuration's defaults, and the demo.
+const MAY: [&str; 2] = ["config", "demo"];
+
+#[test]
+fn no_word_of_a_capability_stands_in_the_host_s_sources() {
+    let mut found = Vec::new();
+    for source in sources::host() {
+        if MAY.contains(&source.layer()) {
+            continue;
+        }
+        for (number, line) in source.text.lines().enumerate() {
+            let line_lower = line.to_ascii_lowercase();
+            for word in WORDS.iter().filter(|word| line_lower.contains(**word)) {
+                found.push(format!(
+                    "{}:{} says {word}: {}",
+                    source.path,
+                    number + 1,
+                    line.trim()
+                ));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "{} places:\n{}",
+        found.len(),
+        found.join("\n")
+    );
+}

@@ -1,0 +1,100 @@
+//! What the stand-in upstreams say: an Anthropic API that answers from its
+//! request, and a host that repeats in headers what it was sent.
+
+use serde_json::{Value, json};
+
+use crate::upstream::{Received, Reply};
+
+/// The model that the stand-in serves.
+pub const MODEL: &str = "claude-stand-in-1";
+
+/// The Anthropic API, as far as the protocol forwards it.
+#[must_use]
+pub fn anthropic(received: &Received) -> Reply {
+    let path = received.target.split('?').next().unwrap_or("");
+    match (received.method.as_str(), path) {
+        ("POST", "/v1/messages") => message(received),
+        ("POST", "/v1/messages/count_tokens") => Reply::json(200, &json!({"input_tokens": 12})),
+        ("GET", "/v1/models") => Reply::json(
+            200,
+            &json!({"data": [model()], "has_more": false, "first_id": MODEL, "last_id": MODEL}),
+        ),
+        ("GET", path) if path == format!("/v1/models/{MODEL}") => Reply::json(200, &model()),
+        _ => Reply::json(
+            404,
+            &json!({"type": "error", "error": {"type": "not_found_error", "message": "no such route"}}),
+        ),
+    }
+}
+
+/// A streamed message, event by event.
+#[must_use]
+pub fn events(text: &str) -> Vec<String> {
+    let event = |value: Value| {
+        let kind = value["type"].as_str().unwrap_or("").to_owned();
+        format!("event: {kind}\ndata: {value}\n\n")
+    };
+    let mut events = vec![
+        event(json!({"type": "message_start", "message": {
+            "id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "content": [],
+            "stop_reason": null, "stop_sequence": null,
+            "usage": {"input_tokens": 12, "output_tokens": 1},
+        }})),
+        event(json!({"type": "content_block_start", "index": 0,
+            "content_block": {"type": "text", "text": ""}})),
+        event(json!({"type": "ping"})),
+    ];
+    for word in text.split_inclusive(' ') {
+        events.push(event(json!({"type": "content_block_delta", "index": 0,
+            "delta": {"type": "text_delta", "text": word}})));
+    }
+    events.extend([
+        event(json!({"type": "content_block_stop", "index": 0})),
+        event(json!({"type": "message_delta",
+            "delta": {"stop_reason": "end_turn", "stop_sequence": null},
+            "usage": {"output_tokens": 5}})),
+        event(json!({"type": "message_stop"})),
+    ]);
+    events
+}
+
+/// A host that repeats the credential it received in a header, and answers a
+/// chat completion where it is asked for one.
+#[must_use]
+pub fn echo(received: &Received) -> Reply {
+    let reply = if received.target.starts_with("/v1/chat/completions") {
+        Reply::json(
+            200,
+            &json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1_700_000_000,
+                "model": MODEL, "choices": [{"index": 0, "finish_reason": "stop",
+                    "message": {"role": "assistant", "content": "Hello from the echo host."}}],
+                "usage": {"prompt_tokens": 1, "completion_tokens": 5, "total_tokens": 6}}),
+        )
+    } else {
+        Reply::json(200, &json!({"echoed": true}))
+    };
+    match received.fields.first("authorization") {
+        Some(authorization) => reply.header("x-echo-authorization", authorization),
+        None => reply,
+    }
+}
+
+fn message(received: &Received) -> Reply {
+    let asked: Value = serde_json::from_slice(&received.body).unwrap_or(Value::Null);
+    if asked["stream"] == json!(true) {
+        return Reply::status(200)
+            .header("content-type", "text/event-stream")
+            .body(events("Hello from the stand-in.").concat());
+    }
+    Reply::json(
+        200,
+        &json!({"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL,
+            "content": [{"type": "text", "text": "Hello from the stand-in."}],
+            "stop_reason": "end_turn", "stop_sequence": null,
+            "usage": {"input_tokens": 12, "output_tokens": 5}}),
+    )
+}
+
+fn model() -> Value {
+    json!({"id": MODEL, "type": "model", "display_name": "Stand-in", "created_at": "2026-01-01T00:00:00Z"})
+}
