@@ -386,6 +386,22 @@ async fn a_plugin_that_asks_for_too_much_is_a_502_that_names_it() {
 }
 
 #[tokio::test]
+async fn no_call_is_made_for_a_round_too_many() {
+    for rounds in [1, 3] {
+        let world = world()
+            .plugins(&[Plugin::Liar])
+            .tables(&format!("[limits]\nrounds = {rounds}\n"))
+            .ready()
+            .await;
+        world.declare(&world.token, &[("liar", &["tell"])]).await;
+        let before = world.anthropic.requests().len();
+        let response = world.send(&lie(&world, "endless-calls")).await;
+        is_refusal("endless calls", &response, 502, &["liar"]);
+        assert_eq!(world.anthropic.requests().len() - before, rounds);
+    }
+}
+
+#[tokio::test]
 async fn a_plugin_that_misbehaves_harms_its_own_request_alone() {
     let world = Arc::new(liars().await);
     let ask = |request: Request| {
