@@ -135,3 +135,40 @@ fn poll_once<T>(call: &mut Call<T>) -> Poll<Result<T, Fault>> {
     // Whoever polls polls again: nothing waits to be woken.
     call.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread::{self, ThreadId};
+
+    use super::*;
+    use crate::plugins::CallLimits;
+
+    const TIME: Duration = Duration::from_secs(60);
+
+    /// A call that says where it began, after this many slices.
+    fn call(mut slices: u32) -> Call<ThreadId> {
+        let mut began = None;
+        Box::pin(std::future::poll_fn(move |_| {
+            let began = *began.get_or_insert_with(|| thread::current().id());
+            if slices == 0 {
+                return Poll::Ready(Ok(began));
+            }
+            slices -= 1;
+            Poll::Pending
+        }))
+    }
+
+    #[tokio::test]
+    async fn a_plugin_that_ran_on_begins_elsewhere_for_a_while() {
+        let machine = Arc::new(Machine::new(CallLimits::default()).unwrap());
+        let lane = Lane::new(machine);
+        let here = thread::current().id();
+        let begins = async |slices| lane.run(TIME, call(slices)).await.unwrap();
+        assert_eq!(begins(0).await, here);
+        assert_eq!(begins(3).await, here);
+        for _ in 0..DISTRUST {
+            assert_ne!(begins(0).await, here);
+        }
+        assert_eq!(begins(0).await, here);
+    }
+}
