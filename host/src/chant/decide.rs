@@ -11,7 +11,7 @@ use crate::chant::answers::Failure;
 use crate::chant::caller::Caller;
 use crate::chant::routes::PluginRoute;
 use crate::chant::{Chant, effects, offers};
-use crate::relay::{self, CallLimits};
+use crate::relay::{self, CallLimits, RelayFailure};
 use crate::rules::declaration::Declaration;
 use crate::rules::names::PluginName;
 use crate::rules::permit::Permit;
@@ -227,11 +227,16 @@ impl Chant {
         .map_err(|error| error.refusal(&destination.name))?;
         let lease = caller.lease();
         let body = call.into_inner().body;
-        tokio::select! {
-            answer = self.0.parts.relay.call(sealed, body, limits) => Ok(answer),
-            // Whoever removes a box or rotates its token ends this, too.
-            () = lease.cancelled() => Err(Caller::unknown().into()),
+        let relay = &self.0.parts.relay;
+        let answer = relay.call(sealed, body, limits, lease.clone()).await;
+        // What a revocation cut is no failure for the plugin to judge.
+        if lease.is_cancelled() {
+            return Err(Failure::Relay(
+                RelayFailure::Revoked,
+                destination.name.clone(),
+            ));
         }
+        Ok(answer)
     }
 }
 
