@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 use crate::admin::{self, AdminSocket};
 use crate::chant::boxes::Boxes;
 use crate::chant::declarations::Declarations;
+use crate::chant::grants::Grants;
 use crate::chant::{self, Chant, Upstreams, routes};
 use crate::config::{self, Config};
 use crate::listen::{ListenSettings, Listener, TlsSettings};
@@ -80,6 +81,7 @@ async fn with_store(
     let vault = Vault::open(store.clone(), key).await?;
     let boxes = Arc::new(Boxes::open(store.clone(), config.limits.requests_per_box).await?);
     let declarations = Arc::new(Declarations::open(store.clone()).await?);
+    let grants = Arc::new(Grants::open(store.clone(), jiff::Timestamp::now()).await?);
     let metrics = Arc::new(Metrics::default());
 
     let plugins = Plugins::open(plugin_settings(&config), store.clone(), cache_key).await?;
@@ -111,6 +113,7 @@ async fn with_store(
             store,
             boxes: boxes.clone(),
             declarations: declarations.clone(),
+            grants: grants.clone(),
             vault: vault.clone(),
             plugins: plugins.clone(),
             relay,
@@ -129,6 +132,7 @@ async fn with_store(
             listen: running.listen,
             boxes,
             declarations,
+            grants,
             vault,
             plugins,
             metrics,

@@ -146,7 +146,8 @@ impl Boxes {
         self.change(name, |stored| stored.paused = paused).await
     }
 
-    /// Removes a box with its declaration, and then what plugins keep for it.
+    /// Removes a box with its declaration, and then its grants and what plugins
+    /// keep for it.
     ///
     /// # Errors
     /// When there is no such box or the store fails.
@@ -166,17 +167,23 @@ impl Boxes {
         Ok(self.purge(name).await?)
     }
 
-    /// Deletes what plugins keep for a name that is no box's: a later box of
-    /// that name finds nothing.
+    /// Deletes the grants, and what plugins keep, of a name that is no box's: a
+    /// later box of that name finds nothing.
     async fn purge(&self, name: &BoxName) -> Result<(), StoreError> {
-        let (kept, _) = self.store.scan(&super::effects::keep_prefix(name)).await?;
-        for part in kept.chunks(256) {
-            let changes = part.iter().map(|found| Change::Delete(found.key.clone()));
-            let batch = Batch {
-                conditions: Vec::new(),
-                changes: changes.collect(),
-            };
-            self.store.commit(batch).await?;
+        let left = [
+            super::grants::prefix(name),
+            super::effects::keep_prefix(name),
+        ];
+        for prefix in left {
+            let (found, _) = self.store.scan(&prefix).await?;
+            for part in found.chunks(256) {
+                let changes = part.iter().map(|found| Change::Delete(found.key.clone()));
+                let batch = Batch {
+                    conditions: Vec::new(),
+                    changes: changes.collect(),
+                };
+                self.store.commit(batch).await?;
+            }
         }
         Ok(())
     }

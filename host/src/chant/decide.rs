@@ -9,9 +9,10 @@ use http::request::Parts as Head;
 
 use crate::chant::answers::Failure;
 use crate::chant::caller::Caller;
+use crate::chant::offers::Offered;
 use crate::chant::routes::PluginRoute;
 use crate::chant::{Chant, effects, offers};
-use crate::relay::{self, CallLimits, RelayFailure};
+use crate::relay::{self, CallLimits, Lease, RelayFailure};
 use crate::rules::declaration::Declaration;
 use crate::rules::names::PluginName;
 use crate::rules::permit::Permit;
@@ -19,7 +20,7 @@ use crate::rules::plan::{
     Answers, Call, CallAnswer, CallFailure, SaidStep, ShownCaller, ShownRequest,
 };
 use crate::rules::plan_check::{
-    Bounds, Checked, CheckedNeed, CheckedPlan, check_need, check_plan, check_words,
+    Bounds, Checked, CheckedAction, CheckedNeed, CheckedPlan, check_need, check_plan, check_words,
 };
 use crate::rules::refusal::Refusal;
 use crate::store::{Batch, StoreError};
@@ -62,8 +63,12 @@ impl<'a> Asked<'a> {
 
 impl Chant {
     /// Asks a plugin what to do with a request: a checked plan whose effects
-    /// are on disk, or none when the plugin does not serve it.
-    pub(super) async fn decide(&self, asked: Asked<'_>) -> Result<Option<CheckedPlan>, Failure> {
+    /// are on disk, with what it stands on should it be a forward; or none when
+    /// the plugin does not serve it.
+    pub(super) async fn decide(
+        &self,
+        asked: Asked<'_>,
+    ) -> Result<Option<(CheckedPlan, Lease)>, Failure> {
         let plugin = &asked.matched.plugin;
         let manifest = plugin.manifest();
         let name = &manifest.name;
@@ -93,17 +98,18 @@ impl Chant {
             Some(box_name) => offers::offers(
                 &reachable,
                 box_name,
+                asked.of.and_then(|(caller, _)| caller.turn()),
                 &self.0.settings.upstreams,
                 &self.0.parts.vault,
             )?,
-            None => Vec::new(),
+            None => Offered::default(),
         };
         let credential_headers = self.credential_headers(&asked.matched.route.token);
         let bounds = Bounds {
             manifest,
             words,
             reachable: &reachable,
-            offers: &offered,
+            offers: &offered.offers,
             credential_headers: &credential_headers,
             keep: granted.keep() && box_name.is_some(),
             journal: granted.journal() && box_name.is_some(),
@@ -115,8 +121,12 @@ impl Chant {
         let caller = ShownCaller {
             box_name: box_name.cloned(),
             words: words.iter().map(|word| word.as_str().to_owned()).collect(),
-            offers: offered.clone(),
+            offers: offered.offers.clone(),
         };
+        let standing = asked
+            .of
+            .map_or_else(Lease::default, |(caller, _)| caller.lease())
+            .and(plugin.lease());
         let most = wanted(manifest.limits.rounds, self.0.settings.max_rounds);
         let mut step = decision.route(caller).await.map_err(Failure::Call)?;
         let mut rounds = 0;
@@ -124,10 +134,15 @@ impl Chant {
             let need = match step {
                 SaidStep::Plan(plan) => {
                     let plan = check_plan(*plan, &bounds).map_err(planned)?;
-                    return self
-                        .settle(plan, name, asked.of.map(|(caller, _)| caller))
-                        .await
-                        .map(Some);
+                    let lease = match &plan.action {
+                        CheckedAction::Forward(forward) => {
+                            standing.with(&offered.lease(&forward.get().outbound)?)
+                        }
+                        CheckedAction::Answer(_) | CheckedAction::Refuse(_) => standing,
+                    };
+                    let caller = asked.of.map(|(caller, _)| caller);
+                    let plan = self.settle(plan, name, caller).await?;
+                    return Ok(Some((plan, lease)));
                 }
                 SaidStep::Need(need) => need,
             };
@@ -139,7 +154,9 @@ impl Chant {
                 return Err(needs_a_box(name).into());
             };
             let need = check_need(need, &bounds).map_err(planned)?;
-            let (state, answers) = self.meet(need, name, caller, &credential_headers).await?;
+            let (state, answers) = self
+                .meet(need, name, caller, &credential_headers, &offered, &standing)
+                .await?;
             step = plugin.resume(state, answers).await.map_err(Failure::Call)?;
         }
     }
@@ -185,6 +202,8 @@ impl Chant {
         plugin: &PluginName,
         caller: &Caller,
         credential_headers: &[HeaderName],
+        offered: &Offered,
+        standing: &Lease,
     ) -> Result<(Vec<u8>, Answers), Failure> {
         let reads =
             effects::read(&self.0.parts.store, caller.box_name(), plugin, &need.reads).await?;
@@ -195,10 +214,11 @@ impl Chant {
             ))),
             max_bytes: self.0.settings.max_call_bytes,
         };
-        let calls = need
-            .calls
-            .into_iter()
-            .map(|call| self.call(call, caller, credential_headers, limits));
+        let calls = need.calls.into_iter().map(|call| {
+            let lease = offered.lease(&call.get().outbound);
+            let lease = lease.map(|spent| standing.clone().with(&spent));
+            self.call(call, caller, credential_headers, limits, lease)
+        });
         let calls = join_all(calls)
             .await
             .into_iter()
@@ -212,9 +232,11 @@ impl Chant {
         caller: &Caller,
         credential_headers: &[HeaderName],
         limits: CallLimits,
+        lease: Result<Lease, Refusal>,
     ) -> Result<Result<CallAnswer, CallFailure>, Failure> {
         let target = &call.get().outbound.target;
-        let Ok(destination) = self.locate(target, caller.box_name()) else {
+        let located = self.locate(target, caller.box_name());
+        let (Ok(lease), Ok(destination)) = (lease, located) else {
             return Ok(Err(CallFailure::Unreachable));
         };
         let sealed = relay::seal_call(
@@ -225,7 +247,6 @@ impl Chant {
             &self.0.parts.vault,
         )
         .map_err(|error| error.refusal(&destination.name))?;
-        let lease = caller.lease();
         let body = call.into_inner().body;
         let relay = &self.0.parts.relay;
         let answer = relay.call(sealed, body, limits, lease.clone()).await;

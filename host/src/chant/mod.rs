@@ -14,10 +14,12 @@ pub mod declarations;
 mod declare;
 mod effects;
 mod ending;
+pub mod grants;
 mod locate;
 mod offers;
 pub mod routes;
 mod serve;
+mod turn;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use crate::chant::answers::Failure;
 use crate::chant::boxes::{Boxes, Known};
 use crate::chant::caller::Caller;
 use crate::chant::declarations::Declarations;
+use crate::chant::grants::Grants;
 use crate::plugins::Plugins;
 use crate::relay::Relay;
 use crate::rules::manifest::TokenPlace;
@@ -39,6 +42,7 @@ use crate::telemetry::Metrics;
 use crate::vault::Vault;
 
 pub use crate::chant::offers::Upstreams;
+pub(crate) use crate::chant::turn::pointed;
 
 /// What the operator settles for this protocol.
 pub struct Settings {
@@ -73,6 +77,8 @@ pub struct Parts {
     pub boxes: Arc<Boxes>,
     /// Their reports.
     pub declarations: Arc<Declarations>,
+    /// The grants.
+    pub grants: Arc<Grants>,
     /// The secrets and credentials.
     pub vault: Vault,
     /// The plugins.
@@ -132,7 +138,8 @@ impl Chant {
         Ok(found.ok_or_else(Caller::unknown)?)
     }
 
-    /// Who pays for this box's model calls, where it can be said.
+    /// Who pays for this box's model calls without a grant, where it can be
+    /// said.
     fn payer(&self, box_name: &BoxName) -> Option<Payer> {
         let live = self.0.parts.plugins.live();
         let routes = live
@@ -142,6 +149,7 @@ impl Chant {
         offers::payer(
             routes.filter_map(|route| route.payer_of.as_ref()),
             box_name,
+            &self.0.settings.upstreams,
             &self.0.parts.vault,
         )
     }

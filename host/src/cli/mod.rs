@@ -4,6 +4,7 @@
 mod boxes;
 mod config;
 mod credential;
+mod grant;
 pub(crate) mod plugin;
 mod print;
 mod secret;
@@ -112,6 +113,9 @@ pub enum Operate {
     /// Credentials for upstreams: what pays for the boxes' requests
     #[command(subcommand)]
     Credential(credential::CredentialCommand),
+    /// Grants: whose turn it is, for a while, on their own credential
+    #[command(subcommand)]
+    Grant(grant::GrantCommand),
     /// Plugins: what is served
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
@@ -134,6 +138,7 @@ pub async fn run(global: &Global, command: Operate) -> Result<()> {
         Operate::Box(command) => boxes::run(&client()?, &printer, command).await,
         Operate::Secret(command) => secret::run(&client()?, &printer, command).await,
         Operate::Credential(command) => credential::run(&client()?, &printer, command).await,
+        Operate::Grant(command) => grant::run(&client()?, &printer, command).await,
         Operate::Plugin(command) => plugin::run(global, &printer, command).await,
         Operate::Config(command) => config::run(global, &printer, &command),
     }
