@@ -1,6 +1,6 @@
 //! A host with its upstreams and boxes: the one setup that the tests share.
 //! What must hold over a whole run is held when a world ends: no upstream
-//! received a box's token, no box and no log a credential's value.
+//! received a box's token or a grant, no box and no log a credential's value.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -302,6 +302,18 @@ impl World {
         self.command(&[&arguments, more].concat(), value).await.ok();
     }
 
+    /// Issues a grant and gives its id and its value. No upstream and no log
+    /// may ever hold that.
+    pub async fn grant(&self, owner: &str, credential: &str) -> (String, String) {
+        let arguments = ["grant", "issue", "--box", owner, "--credential", credential];
+        let arguments = [&arguments[..], &["--json"]].concat();
+        let printed = self.command(&arguments, "").await.ok().json();
+        let said = |name: &str| printed[name].as_str().expect("a text").to_owned();
+        let value = said("grant");
+        lock(&self.tokens).push(value.clone());
+        (said("id"), value)
+    }
+
     /// Holds this value to never being shown.
     pub fn remember(&self, value: &str) {
         lock(&self.values).push(value.to_owned());
@@ -389,9 +401,9 @@ impl Drop for World {
         for token in &*lock(&self.tokens) {
             assert!(
                 !self.to_upstreams.carried(token.as_bytes()),
-                "an upstream received a box's token"
+                "an upstream received a box's token, or a grant"
             );
-            assert!(!log.contains(token), "the log holds a box's token");
+            assert!(!log.contains(token), "the log holds a token or a grant");
         }
         for value in &*lock(&self.values) {
             assert!(
