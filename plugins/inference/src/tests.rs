@@ -29,6 +29,7 @@ fn caller(kind: Option<&str>) -> Caller {
             })
             .into_iter()
             .collect(),
+        ..Caller::of("one")
     }
 }
 
