@@ -1,3 +1,5 @@
+//! The journal: whole records, bounds, parts, pruning, on the awkward engine.
+
 use crate::store::memory::{Awkward, open_memory};
 
 use super::*;
