@@ -2,10 +2,11 @@
 //! text after the value are errors, where a lenient reader would pick one
 //! meaning and leave the sender with another.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::Value;
 
 /// How deep arrays and objects may nest.
 pub const MAX_DEPTH: usize = 64;
@@ -15,6 +16,12 @@ pub const MAX_DEPTH: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonError(String);
 
+impl JsonError {
+    fn of(error: serde_json::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 impl fmt::Display for JsonError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
@@ -23,17 +30,26 @@ impl fmt::Display for JsonError {
 
 impl std::error::Error for JsonError {}
 
-/// Reads one JSON value, strictly.
+/// Holds a text to being one JSON value, strictly, and keeps nothing of it.
 ///
 /// # Errors
 /// When the text is not JSON (RFC 8259), repeats a key in one object, or nests
 /// deeper than [`MAX_DEPTH`]. The error says where.
-pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
+pub fn check(text: &[u8]) -> Result<(), JsonError> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = Strict { left: MAX_DEPTH }
+    Strict { left: MAX_DEPTH }
         .deserialize(&mut deserializer)
-        .and_then(|value| deserializer.end().map(|()| value));
-    value.map_err(|error| JsonError(error.to_string()))
+        .and_then(|()| deserializer.end())
+        .map_err(JsonError::of)
+}
+
+/// Reads one JSON value, strictly.
+///
+/// # Errors
+/// As [`check`] does.
+pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
+    check(text)?;
+    serde_json::from_slice(text).map_err(JsonError::of)
 }
 
 /// A text of somebody else's as it may stand in a message: quoted, escaped,
@@ -65,69 +81,63 @@ impl Strict {
 }
 
 impl<'de> DeserializeSeed<'de> for Strict {
-    type Value = Value;
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Strict {
-    type Value = Value;
+    type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a JSON value")
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::from(value))
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::from(value))
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value)
-            .map(Value::Number)
-            .ok_or_else(|| E::custom("a number that is not finite"))
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
+    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let inner = self.deeper()?;
-        let mut items = Vec::new();
-        while let Some(item) = sequence.next_element_seed(inner)? {
-            items.push(item);
-        }
-        Ok(Value::Array(items))
+        while items.next_element_seed(inner)?.is_some() {}
+        Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let inner = self.deeper()?;
-        let mut object = Map::new();
+        let mut keys = HashSet::new();
         while let Some(key) = entries.next_key::<String>()? {
-            if object.contains_key(&key) {
+            if let Some(twice) = keys.replace(key) {
                 return Err(A::Error::custom(format_args!(
                     "the key {} stands twice in one object",
-                    quoted(&key)
+                    quoted(&twice)
                 )));
             }
-            let value = entries.next_value_seed(inner)?;
-            object.insert(key, value);
+            entries.next_value_seed(inner)?;
         }
-        Ok(Value::Object(object))
+        Ok(())
     }
 }
 

@@ -251,6 +251,52 @@ async fn more_than_a_mebibyte_is_a_413() {
 }
 
 #[tokio::test]
+async fn a_mebibyte_of_small_values_is_one_more_request() {
+    let world = ready().await;
+    let tier = json!({"tier": questions()["tier"]});
+    let many = |value: &str| vec![value; 1024 * 1000 / (value.len() + 1)].join(",");
+    let post = |body: String| {
+        Request::post("/decide/v1/systemone")
+            .body(body)
+            .bearer(&world.token)
+    };
+    let state = |state: String| {
+        post(format!(
+            r#"{{"model":"{MODEL}","state":{state},"questions":{tier}}}"#
+        ))
+    };
+    let numbered = |count: usize| {
+        let entries = (0..count).map(|at| format!("\"{at:08}\":0"));
+        entries.collect::<Vec<String>>().join(",")
+    };
+    answers(&world.send(&state(format!("[{}]", many("0")))).await);
+    answers(&world.send(&state(format!("[{}]", many("[]")))).await);
+    answers(
+        &world
+            .send(&state(format!("{{{}}}", numbered(60_000))))
+            .await,
+    );
+    let criteria = |criteria: String| {
+        post(format!(
+            r#"{{"model":"m","state":1,"questions":{{"q":{{"type":"choice","instructions":"i","criteria":{criteria}}}}}}}"#
+        ))
+    };
+    for refused in [
+        criteria(format!("[{}]", many("0"))),
+        criteria(format!("[{}]", many("[]"))),
+        criteria(format!("[{}]", many("{}"))),
+        criteria(format!("{{{}}}", numbered(78_000))),
+        post(format!("[{}]", many("0"))),
+        post(format!(
+            r#"{{"model":"m","state":1,"questions":{{{}}}}}"#,
+            numbered(78_000)
+        )),
+    ] {
+        world.refuses(&refused, 422, &["decide request"]).await;
+    }
+}
+
+#[tokio::test]
 async fn a_type_that_nobody_knows_is_unsupported_and_the_rest_is_answered() {
     let world = ready().await;
     let mut some = questions();

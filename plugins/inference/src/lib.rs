@@ -63,7 +63,7 @@ impl Capability for Inference {
             .path(decide::MESSAGES)
             .limits(Limits {
                 time_ms: 1_000,
-                memory_bytes: 48 << 20,
+                memory_bytes: 64 << 20,
                 rounds: 1,
                 calls: decide::MAX_QUESTIONS,
             })

@@ -83,10 +83,10 @@ fn call(body: String, payment: &Payment<'_>) -> Call {
     }
 }
 
-fn body(model: &str, state: &str, question: &Question) -> String {
+fn body(model: &str, state: &str, question: &Question<'_>) -> String {
     let labels = labels(&question.asked);
     let tokens = REASON_TOKENS + OPTION_TOKENS * labels.len();
-    let asked = untagged(&shown(question, &labels).to_string());
+    let asked = untagged(&shown(question, &labels));
     json!({
         "model": model,
         "max_tokens": tokens.min(MOST_TOKENS),
@@ -102,21 +102,23 @@ fn body(model: &str, state: &str, question: &Question) -> String {
     .to_string()
 }
 
-fn shown(question: &Question, labels: &[String]) -> Value {
-    let options: Vec<Value> = labels
-        .iter()
-        .zip(&question.asked.options)
+/// The question as JSON, what the box wrote of it in the box's own spelling.
+fn shown(question: &Question<'_>, labels: &[String]) -> String {
+    let quote = |text: &str| Value::from(text).to_string();
+    let options = labels.iter().zip(&question.asked.options);
+    let options: Vec<String> = options
         .zip(&question.meanings)
         .map(|((label, option), means)| {
-            let mut shown = Map::new();
-            shown.insert("label".to_owned(), json!(label));
-            if option.as_str() != Some(label) {
-                shown.insert("stands for".to_owned(), option.clone());
-            }
-            if let Some(means) = means.as_ref().filter(|means| !means.is_null()) {
-                shown.insert("means".to_owned(), means.clone());
-            }
-            Value::Object(shown)
+            let stands_for = match option.as_str() {
+                Some(text) if text == label => String::new(),
+                _ => format!(",\"stands for\":{option}"),
+            };
+            let means = means.map_or("null", |means| means.get());
+            let means = match means {
+                "null" => String::new(),
+                means => format!(",\"means\":{means}"),
+            };
+            format!("{{\"label\":{}{stands_for}{means}}}", quote(label))
         })
         .collect();
     let answered_with = match question.asked.kind {
@@ -125,11 +127,12 @@ fn shown(question: &Question, labels: &[String]) -> Value {
         Kind::Score => "one of these levels, from the lowest to the highest",
         Kind::Unsupported => "nothing",
     };
-    json!({
-        "instructions": question.instructions,
-        "answered with": answered_with,
-        "labels": options,
-    })
+    format!(
+        "{{\"instructions\":{},\"answered with\":{},\"labels\":[{}]}}",
+        quote(&question.instructions),
+        quote(answered_with),
+        options.join(",")
+    )
 }
 
 /// The schema uses only what every structured output knows: objects, texts,

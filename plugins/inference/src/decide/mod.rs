@@ -10,6 +10,7 @@
 mod call;
 mod distribution;
 mod failure;
+mod members;
 mod reply;
 mod request;
 

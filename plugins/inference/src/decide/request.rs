@@ -1,14 +1,20 @@
 //! Reading what a box asks. Whatever is not in the format is refused with what
-//! is wrong and where, before any model is asked.
+//! is wrong and where, before any model is asked. What is only handed on stays
+//! as the box wrote it: it costs no more memory than it has bytes, and none of
+//! its numbers loses a digit.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use jackfield_sdk::json::{self, quoted};
 use jackfield_sdk::prelude::*;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::decide::MAX_QUESTIONS;
+use crate::decide::members::Members;
+
+/// How many options or levels a question may have.
+const MAX_OPTIONS: usize = 256;
 
 /// A request: the same model is asked each question about the same state.
 #[derive(Debug)]
@@ -18,18 +24,18 @@ pub(crate) struct Decide<'a> {
     /// The state, as JSON in the box's own spelling.
     pub(crate) state: &'a str,
     /// The questions, in the request's order.
-    pub(crate) questions: Vec<Question>,
+    pub(crate) questions: Vec<Question<'a>>,
 }
 
 /// A question as a model is asked it.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Question {
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
     /// What its answer is read by.
     pub(crate) asked: Asked,
     /// What the model shall decide.
     pub(crate) instructions: String,
     /// What each option means, where the box says so.
-    pub(crate) meanings: Vec<Option<Value>>,
+    pub(crate) meanings: Vec<Option<&'a RawValue>>,
 }
 
 /// What must be known of a question to read its answer.
@@ -117,42 +123,37 @@ pub(crate) fn parse(body: &[u8]) -> Result<Decide<'_>, Refusal> {
 }
 
 fn read(body: &[u8]) -> Result<Decide<'_>, String> {
-    let whole = json::parse(body).map_err(|error| format!("the body is not JSON: {error}"))?;
-    let whole = whole.as_object().ok_or("the body is not an object")?;
-    let model = match whole.get("model") {
-        Some(Value::String(model)) if !model.is_empty() => model.clone(),
+    json::check(body).map_err(|error| format!("the body is not JSON: {error}"))?;
+    let text = std::str::from_utf8(body).map_err(|_| "the body is not UTF-8")?;
+    let whole = Members::of(text).ok_or("the body is not an object")?;
+    let model = match whole.get("model").map(text_in) {
+        Some(Some(model)) if !model.is_empty() => model,
         Some(_) => return Err("model is not a text, or empty".to_owned()),
         None => return Err("it names no model".to_owned()),
     };
-    // The state goes on in the box's own spelling: no number loses a digit.
-    let parts: HashMap<String, &RawValue> =
-        serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
-    let state = parts.get("state").ok_or("it holds no state")?.get();
-    let questions = match whole.get("questions") {
-        Some(Value::Object(questions)) => questions,
-        Some(_) => return Err("questions is not an object".to_owned()),
+    let state = whole.get("state").ok_or("it holds no state")?;
+    let questions = match whole.get("questions").map(Members::of) {
+        Some(Some(questions)) => questions.0,
+        Some(None) => return Err("questions is not an object".to_owned()),
         None => return Err("it holds no questions".to_owned()),
     };
     if questions.is_empty() {
         return Err("it asks no question".to_owned());
     }
-    let questions: Vec<Question> = questions
-        .iter()
-        .map(|(name, value)| {
-            question(name, value)
-                .map_err(|wrong| format!("in the question {}, {wrong}", quoted(name)))
-        })
-        .collect::<Result<_, _>>()?;
-    let calls = questions
-        .iter()
-        .filter(|question| question.asked.kind != Kind::Unsupported)
-        .count();
-    if calls > MAX_QUESTIONS as usize {
+    if questions.len() > MAX_QUESTIONS as usize {
         return Err(format!(
-            "it asks {calls} questions, and this broker asks a model up to {MAX_QUESTIONS} at \
-             once: send them in several requests"
+            "it asks {} questions, and this broker answers up to {MAX_QUESTIONS} at once: send \
+             them in several requests",
+            questions.len()
         ));
     }
+    let questions = questions
+        .into_iter()
+        .map(|(name, raw)| {
+            let place = quoted(&name);
+            question(name, raw.get()).map_err(|wrong| format!("in the question {place}, {wrong}"))
+        })
+        .collect::<Result<_, _>>()?;
     Ok(Decide {
         model,
         state,
@@ -160,62 +161,97 @@ fn read(body: &[u8]) -> Result<Decide<'_>, String> {
     })
 }
 
-fn question(name: &str, value: &Value) -> Result<Question, String> {
-    let value = value.as_object().ok_or("there is no object")?;
-    let kind = match value.get("type") {
-        Some(Value::String(word)) => Kind::of(word),
-        Some(_) => return Err("the type is not a text".to_owned()),
+fn question(name: String, raw: &str) -> Result<Question<'_>, String> {
+    let members = Members::of(raw).ok_or("there is no object")?;
+    let kind = match members.get("type").map(text_in) {
+        Some(Some(word)) => Kind::of(&word),
+        Some(None) => return Err("the type is not a text".to_owned()),
         None => return Err("there is no type".to_owned()),
-    };
-    let asked = |options| Asked {
-        name: name.to_owned(),
-        kind,
-        options,
     };
     if kind == Kind::Unsupported {
         return Ok(Question {
-            asked: asked(Vec::new()),
+            asked: Asked {
+                name,
+                kind,
+                options: Vec::new(),
+            },
             instructions: String::new(),
             meanings: Vec::new(),
         });
     }
-    let instructions = match value.get("instructions") {
-        Some(Value::String(text)) => text.clone(),
-        Some(_) => return Err("the instructions are not a text".to_owned()),
+    let instructions = match members.get("instructions").map(text_in) {
+        Some(Some(text)) => text,
+        Some(None) => return Err("the instructions are not a text".to_owned()),
         None => return Err("there are no instructions".to_owned()),
     };
-    let criteria = value.get("criteria").ok_or("there are no criteria")?;
-    let (options, meanings) = match (kind, criteria) {
-        (Kind::Noul, Value::Object(map)) => noul(map)?,
-        (Kind::Noul, _) => return Err("the criteria of a noul map true and false".to_owned()),
-        (Kind::Choice, Value::Object(map)) => map
-            .iter()
-            .map(|(option, means)| (json!(option), Some(means.clone())))
-            .unzip(),
-        (_, Value::Array(list)) => (list.clone(), vec![None; list.len()]),
-        (Kind::Score, _) => {
-            return Err("the criteria of a score list its levels, lowest first".to_owned());
-        }
-        (Kind::Choice | Kind::Unsupported, _) => {
-            return Err("the criteria of a choice map its options to what they mean".to_owned());
-        }
-    };
-    distinct(&options)?;
+    let criteria = members.get("criteria").ok_or("there are no criteria")?;
+    let (options, meanings) = options(kind, criteria)?;
     Ok(Question {
-        asked: asked(options),
+        asked: Asked {
+            name,
+            kind,
+            options,
+        },
         instructions,
         meanings,
     })
 }
 
-fn noul(map: &Map<String, Value>) -> Result<(Vec<Value>, Vec<Option<Value>>), String> {
-    let (Some(yes), Some(no), 2) = (map.get("true"), map.get("false"), map.len()) else {
+type Meanings<'a> = Vec<Option<&'a RawValue>>;
+
+fn options(kind: Kind, criteria: &str) -> Result<(Vec<Value>, Meanings<'_>), String> {
+    let map = Members::of(criteria).map(|members| members.0);
+    let list = serde_json::from_str::<Vec<&RawValue>>(criteria).ok();
+    let count = map.as_ref().map_or(0, Vec::len) + list.as_ref().map_or(0, Vec::len);
+    if count > MAX_OPTIONS {
+        return Err(format!(
+            "the criteria hold {count} options, and this broker takes up to {MAX_OPTIONS}"
+        ));
+    }
+    let (options, meanings) = match (kind, map, list) {
+        (Kind::Noul, Some(map), _) => noul(map)?,
+        (Kind::Choice, Some(map), _) => map
+            .into_iter()
+            .map(|(option, means)| (Value::from(option), Some(means)))
+            .unzip(),
+        (Kind::Choice | Kind::Score, _, Some(list)) => {
+            let options = list.iter().map(|option| scalar(option.get()));
+            let options = options.collect::<Result<Vec<_>, _>>()?;
+            let meanings = vec![None; options.len()];
+            (options, meanings)
+        }
+        (Kind::Noul, ..) => return Err("the criteria of a noul map true and false".to_owned()),
+        (Kind::Score, ..) => {
+            return Err("the criteria of a score list its levels, lowest first".to_owned());
+        }
+        (Kind::Choice | Kind::Unsupported, ..) => {
+            return Err("the criteria of a choice map its options to what they mean".to_owned());
+        }
+    };
+    distinct(&options)?;
+    Ok((options, meanings))
+}
+
+fn noul(map: Vec<(String, &RawValue)>) -> Result<(Vec<Value>, Meanings<'_>), String> {
+    let means = |option: &str| map.iter().find(|(name, _)| name == option);
+    let (Some((_, yes)), Some((_, no)), 2) = (means("true"), means("false"), map.len()) else {
         return Err("the criteria of a noul are true and false, and no other".to_owned());
     };
     Ok((
-        vec![json!("true"), json!("false")],
-        vec![Some(yes.clone()), Some(no.clone())],
+        vec![Value::from("true"), Value::from("false")],
+        vec![Some(*yes), Some(*no)],
     ))
+}
+
+fn scalar(raw: &str) -> Result<Value, String> {
+    let wrong = "an option is neither a text nor a number";
+    if raw.starts_with(['{', '[']) {
+        return Err(wrong.to_owned());
+    }
+    serde_json::from_str(raw)
+        .ok()
+        .filter(|option: &Value| option.is_string() || option.is_number())
+        .ok_or_else(|| wrong.to_owned())
 }
 
 fn distinct(options: &[Value]) -> Result<(), String> {
@@ -223,11 +259,7 @@ fn distinct(options: &[Value]) -> Result<(), String> {
         return Err("the criteria hold no option".to_owned());
     }
     let mut seen = HashSet::new();
-    for option in options {
-        if !(option.is_string() || option.is_number()) {
-            return Err("an option is neither a text nor a number".to_owned());
-        }
-        let text = text_of(option);
+    for text in options.iter().map(text_of) {
         if text.is_empty() {
             return Err("an option is empty".to_owned());
         }
@@ -236,6 +268,12 @@ fn distinct(options: &[Value]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn text_in(raw: &str) -> Option<String> {
+    raw.starts_with('"')
+        .then(|| serde_json::from_str(raw).ok())
+        .flatten()
 }
 
 fn text_of(option: &Value) -> String {

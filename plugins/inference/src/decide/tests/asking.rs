@@ -293,11 +293,14 @@ fn more_questions_or_bytes_than_the_host_carries_are_refused_before_any_is_asked
         422,
         &[&(most + 1).to_string(), &most.to_string(), "several"],
     );
-    // What no model is asked does not count.
-    answered(ask(
-        &many(most + 1, &json!({"type": "x"})),
-        &caller("api-key"),
-    ));
+    let levels: Vec<u32> = (0..257).collect();
+    let question = |count: usize| {
+        json!({"q": {"type": "score", "instructions": "i",
+        "criteria": levels[..count]}})
+    };
+    asked(&question(256));
+    let step = ask(&request(&question(257)), &caller("api-key"));
+    refused(step, 422, &["\"q\"", "257", "256"]);
 
     let state = "a".repeat(700_000);
     let questions: Map<String, Value> = (0..20).map(|at| (at.to_string(), tier())).collect();
