@@ -31,6 +31,7 @@ fn caller(kind: Option<&str>) -> Caller {
             })
             .into_iter()
             .collect(),
+        ..Caller::of("one")
     }
 }
 
