@@ -54,6 +54,7 @@ mod manifest;
 mod request;
 mod step;
 
+pub mod json;
 pub mod refuse;
 
 pub use crate::export::Capability;

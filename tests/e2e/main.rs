@@ -3,6 +3,7 @@
 //! held to having touched no upstream.
 
 mod credentials;
+mod decide;
 mod declaration;
 mod durability;
 mod egress;
