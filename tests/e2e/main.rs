@@ -3,16 +3,20 @@
 //! held to having touched no upstream.
 
 mod credentials;
+mod decide;
 mod declaration;
 mod durability;
 mod egress;
 mod identify;
 mod inference;
+mod journal;
+mod keep;
 mod layering;
 mod leftovers;
 mod lifecycle;
 mod limits;
 mod no_capability;
+mod ownership;
 mod paths;
 mod plugins;
 mod plumbing;
