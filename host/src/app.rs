@@ -16,7 +16,9 @@ use crate::admin::{self, AdminSocket};
 use crate::chant::boxes::Boxes;
 use crate::chant::declarations::Declarations;
 use crate::chant::grants::Grants;
-use crate::chant::{self, Chant, Upstreams, routes};
+use crate::chant::journal::Journal;
+use crate::chant::owned::Owned;
+use crate::chant::{self, Chant, KeepLimits, Upstreams, routes};
 use crate::config::{self, Config};
 use crate::listen::{ListenSettings, Listener, TlsSettings};
 use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins};
@@ -82,6 +84,8 @@ async fn with_store(
     let boxes = Arc::new(Boxes::open(store.clone(), config.limits.requests_per_box).await?);
     let declarations = Arc::new(Declarations::open(store.clone()).await?);
     let grants = Arc::new(Grants::open(store.clone(), jiff::Timestamp::now()).await?);
+    let owned = Arc::new(Owned::open(store.clone()).await?);
+    let journal = Arc::new(Journal::open(store.clone(), config.limits.journal_bytes).await?);
     let metrics = Arc::new(Metrics::default());
 
     let plugins = Plugins::open(plugin_settings(&config), store.clone(), cache_key).await?;
@@ -114,6 +118,8 @@ async fn with_store(
             boxes: boxes.clone(),
             declarations: declarations.clone(),
             grants: grants.clone(),
+            owned: owned.clone(),
+            journal: journal.clone(),
             vault: vault.clone(),
             plugins: plugins.clone(),
             relay,
@@ -133,6 +139,8 @@ async fn with_store(
             boxes,
             declarations,
             grants,
+            owned,
+            journal,
             vault,
             plugins,
             metrics,
@@ -270,6 +278,10 @@ fn chant_settings(config: &Config) -> Result<chant::Settings> {
         max_calls: limits.calls,
         max_call_ms: milliseconds(limits.call),
         max_call_bytes: limits.call_bytes,
+        keep: KeepLimits {
+            bytes: limits.keep_bytes_per_box,
+            keys: limits.keep_keys_per_box,
+        },
     })
 }
 

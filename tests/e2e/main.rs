@@ -3,17 +3,21 @@
 //! held to having touched no upstream.
 
 mod credentials;
+mod decide;
 mod declaration;
 mod durability;
 mod egress;
 mod grants;
 mod identify;
 mod inference;
+mod journal;
+mod keep;
 mod layering;
 mod leftovers;
 mod lifecycle;
 mod limits;
 mod no_capability;
+mod ownership;
 mod paths;
 mod payer;
 mod plugins;

@@ -51,6 +51,8 @@ async fn parts(config: Arc<Config>) -> Parts {
                 .await
                 .unwrap(),
         ),
+        owned: Arc::new(Owned::open(Arc::clone(&store)).await.unwrap()),
+        journal: Arc::new(Journal::open(Arc::clone(&store), 1024).await.unwrap()),
         vault: Vault::open(Arc::clone(&store), key).await.unwrap(),
         plugins: Plugins::open(settings, store, [2; 32]).await.unwrap(),
         metrics: Arc::new(Metrics::default()),

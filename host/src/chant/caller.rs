@@ -7,7 +7,7 @@ use http::HeaderName;
 use http::request::Parts;
 
 use crate::chant::boxes::{Boxes, Known};
-use crate::chant::turn::Turn;
+use crate::chant::visitor::Turn;
 use crate::relay::Lease;
 use crate::rules::identify::{self, Shown};
 use crate::rules::manifest::TokenPlace;

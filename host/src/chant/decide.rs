@@ -3,17 +3,20 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use http::HeaderName;
 use http::request::Parts as Head;
 
 use crate::chant::answers::Failure;
 use crate::chant::caller::Caller;
+use crate::chant::effects::Effects;
+use crate::chant::keep::Keep;
 use crate::chant::offers::Offered;
 use crate::chant::routes::PluginRoute;
 use crate::chant::{Chant, effects, offers};
 use crate::relay::{self, CallLimits, Lease, RelayFailure};
 use crate::rules::declaration::Declaration;
+use crate::rules::manifest::Uses;
 use crate::rules::names::PluginName;
 use crate::rules::permit::Permit;
 use crate::rules::plan::{
@@ -23,7 +26,6 @@ use crate::rules::plan_check::{
     Bounds, Checked, CheckedAction, CheckedNeed, CheckedPlan, check_need, check_plan, check_words,
 };
 use crate::rules::refusal::Refusal;
-use crate::store::{Batch, StoreError};
 
 /// A request as a plugin is asked about it.
 pub(super) struct Asked<'a> {
@@ -93,8 +95,8 @@ impl Chant {
         let box_name = permit.as_ref().map(Permit::box_name);
         let words = permit.as_ref().map_or(&[][..], Permit::words);
         let granted = plugin.granted();
-        let reachable = offers::reachable(manifest, words, granted);
-        let offered = match box_name {
+        let reachable = offers::reachable(words, granted);
+        let mut offered = match box_name {
             Some(box_name) => offers::offers(
                 &reachable,
                 box_name,
@@ -104,6 +106,20 @@ impl Chant {
             )?,
             None => Offered::default(),
         };
+        let leading = box_name.map_or_else(Vec::new, |box_name| {
+            offers::leading(
+                &reachable,
+                box_name,
+                &self.0.settings.upstreams,
+                &self.0.parts.vault,
+            )
+        });
+        // What lasts belongs to a box.
+        let uses = box_name.map_or_else(Uses::default, |_| granted.uses());
+        offered.stands_on = asked
+            .of
+            .map_or_else(Lease::default, |(caller, _)| caller.lease())
+            .and(plugin.lease());
         let credential_headers = self.credential_headers(&asked.matched.route.token);
         let bounds = Bounds {
             manifest,
@@ -111,8 +127,7 @@ impl Chant {
             reachable: &reachable,
             offers: &offered.offers,
             credential_headers: &credential_headers,
-            keep: granted.keep() && box_name.is_some(),
-            journal: granted.journal() && box_name.is_some(),
+            uses: &uses,
             method: &asked.head.method,
             tail: &asked.matched.tail,
             query: asked.head.uri.query(),
@@ -122,11 +137,9 @@ impl Chant {
             box_name: box_name.cloned(),
             words: words.iter().map(|word| word.as_str().to_owned()).collect(),
             offers: offered.offers.clone(),
+            targets: leading,
+            uses: uses.clone(),
         };
-        let standing = asked
-            .of
-            .map_or_else(Lease::default, |(caller, _)| caller.lease())
-            .and(plugin.lease());
         let most = wanted(manifest.limits.rounds, self.0.settings.max_rounds);
         let mut step = decision.route(caller).await.map_err(Failure::Call)?;
         let mut rounds = 0;
@@ -136,9 +149,9 @@ impl Chant {
                     let plan = check_plan(*plan, &bounds).map_err(planned)?;
                     let lease = match &plan.action {
                         CheckedAction::Forward(forward) => {
-                            standing.with(&offered.lease(&forward.get().outbound)?)
+                            offered.lease(&forward.get().outbound)?
                         }
-                        CheckedAction::Answer(_) | CheckedAction::Refuse(_) => standing,
+                        CheckedAction::Answer(_) | CheckedAction::Refuse(_) => Lease::default(),
                     };
                     let caller = asked.of.map(|(caller, _)| caller);
                     let plan = self.settle(plan, name, caller).await?;
@@ -155,7 +168,7 @@ impl Chant {
             };
             let need = check_need(need, &bounds).map_err(planned)?;
             let (state, answers) = self
-                .meet(need, name, caller, &credential_headers, &offered, &standing)
+                .meet(need, name, caller, &credential_headers, &offered)
                 .await?;
             step = plugin.resume(state, answers).await.map_err(Failure::Call)?;
         }
@@ -169,33 +182,20 @@ impl Chant {
         caller: Option<&Caller>,
     ) -> Result<CheckedPlan, Failure> {
         effects::log(plugin, caller.map(Caller::box_name), &plan.log);
-        let (writes, journal) = (
-            std::mem::take(&mut plan.writes),
-            std::mem::take(&mut plan.journal),
-        );
-        // Without a box there is no keep, and the check of the plan has said so.
-        let Some(caller) = caller else {
-            return Ok(plan);
+        let effects = Effects {
+            writes: std::mem::take(&mut plan.writes),
+            journal: std::mem::take(&mut plan.journal),
+            owns: std::mem::take(&mut plan.owns),
         };
-        if writes.is_empty() && journal.is_empty() {
-            return Ok(plan);
+        // Without a box there is nothing that could last, and the check of the
+        // plan has said so.
+        if let Some(caller) = caller {
+            self.make(effects, plugin, caller).await?;
         }
-        let changes = effects::changes(caller.box_name(), plugin, writes, journal);
-        let mut known = caller.known().clone();
-        loop {
-            let batch = Batch {
-                conditions: vec![known.unchanged()],
-                changes: changes.clone(),
-            };
-            match self.0.parts.store.commit(batch).await {
-                Ok(_) => return Ok(plan),
-                Err(StoreError::Conflict) => known = self.still(caller).await?,
-                Err(failed) => return Err(failed.into()),
-            }
-        }
+        Ok(plan)
     }
 
-    /// Meets a need: the calls side by side, and the reads.
+    /// Meets a need: the calls side by side, the reads, and what is owned.
     async fn meet(
         &self,
         need: CheckedNeed,
@@ -203,10 +203,14 @@ impl Chant {
         caller: &Caller,
         credential_headers: &[HeaderName],
         offered: &Offered,
-        standing: &Lease,
     ) -> Result<(Vec<u8>, Answers), Failure> {
-        let reads =
-            effects::read(&self.0.parts.store, caller.box_name(), plugin, &need.reads).await?;
+        let keep = Keep {
+            store: &self.0.parts.store,
+            box_name: caller.box_name(),
+            plugin,
+        };
+        let reads = keep.read(&need.reads).await?;
+        let lists = keep.list(&need.lists).await?;
         let limits = CallLimits {
             deadline: Duration::from_millis(u64::from(wanted(
                 need.deadline_ms,
@@ -214,16 +218,20 @@ impl Chant {
             ))),
             max_bytes: self.0.settings.max_call_bytes,
         };
-        let calls = need.calls.into_iter().map(|call| {
-            let lease = offered.lease(&call.get().outbound);
-            let lease = lease.map(|spent| standing.clone().with(&spent));
-            self.call(call, caller, credential_headers, limits, lease)
-        });
-        let calls = join_all(calls)
-            .await
+        let calls = need
+            .calls
             .into_iter()
-            .collect::<Result<_, Failure>>()?;
-        Ok((need.state, Answers { calls, reads }))
+            .map(|call| self.call(call, caller, credential_headers, offered, limits));
+        let calls = try_join_all(calls).await?;
+        // Asked last: what a call brought may be another request's new thing.
+        let own = |thing| self.0.parts.owned.has(caller.box_name(), thing);
+        let answers = Answers {
+            calls,
+            reads,
+            lists,
+            owned: need.owned.iter().map(own).collect(),
+        };
+        Ok((need.state, answers))
     }
 
     async fn call(
@@ -231,11 +239,12 @@ impl Chant {
         call: Checked<Call>,
         caller: &Caller,
         credential_headers: &[HeaderName],
+        offered: &Offered,
         limits: CallLimits,
-        lease: Result<Lease, Refusal>,
     ) -> Result<Result<CallAnswer, CallFailure>, Failure> {
-        let target = &call.get().outbound.target;
-        let located = self.locate(target, caller.box_name());
+        let outbound = &call.get().outbound;
+        let lease = offered.lease(outbound);
+        let located = self.locate(&outbound.target, caller.box_name());
         let (Ok(lease), Ok(destination)) = (lease, located) else {
             return Ok(Err(CallFailure::Unreachable));
         };

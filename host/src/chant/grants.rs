@@ -276,9 +276,20 @@ impl Grants {
     }
 }
 
-/// Where a box's grants stand.
-pub(super) fn prefix(box_name: &BoxName) -> Vec<u8> {
-    format!("{PREFIX}{box_name}/").into_bytes()
+/// Deletes the grants of a name that is no box's: a later box of that name finds
+/// none.
+pub(super) async fn purge(store: &Arc<dyn Store>, box_name: &BoxName) -> Result<(), StoreError> {
+    let prefix = format!("{PREFIX}{box_name}/");
+    let (found, _) = store.scan(prefix.as_bytes()).await?;
+    for part in found.chunks(AT_ONCE) {
+        let changes = part.iter().map(|found| Change::Delete(found.key.clone()));
+        let batch = Batch {
+            conditions: Vec::new(),
+            changes: changes.collect(),
+        };
+        store.commit(batch).await?;
+    }
+    Ok(())
 }
 
 fn key(box_name: &BoxName, id: &str) -> Vec<u8> {

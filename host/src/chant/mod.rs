@@ -15,11 +15,15 @@ mod declare;
 mod effects;
 mod ending;
 pub mod grants;
+pub mod journal;
+mod keep;
 mod locate;
 mod offers;
+pub mod owned;
 pub mod routes;
 mod serve;
-mod turn;
+mod turns;
+mod visitor;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,6 +36,9 @@ use crate::chant::boxes::{Boxes, Known};
 use crate::chant::caller::Caller;
 use crate::chant::declarations::Declarations;
 use crate::chant::grants::Grants;
+use crate::chant::journal::Journal;
+use crate::chant::owned::Owned;
+use crate::chant::turns::Turns;
 use crate::plugins::Plugins;
 use crate::relay::Relay;
 use crate::rules::manifest::TokenPlace;
@@ -41,8 +48,9 @@ use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::vault::Vault;
 
+pub use crate::chant::keep::KeepLimits;
 pub use crate::chant::offers::Upstreams;
-pub(crate) use crate::chant::turn::pointed;
+pub(crate) use crate::chant::visitor::pointed;
 
 /// What the operator settles for this protocol.
 pub struct Settings {
@@ -67,6 +75,8 @@ pub struct Settings {
     pub max_call_ms: u32,
     /// The largest answer to a call, in bytes.
     pub max_call_bytes: usize,
+    /// How much one plugin may keep for one box.
+    pub keep: KeepLimits,
 }
 
 /// What the protocol works with.
@@ -79,6 +89,10 @@ pub struct Parts {
     pub declarations: Arc<Declarations>,
     /// The grants.
     pub grants: Arc<Grants>,
+    /// What boxes own.
+    pub owned: Arc<Owned>,
+    /// What plugins note.
+    pub journal: Arc<Journal>,
     /// The secrets and credentials.
     pub vault: Vault,
     /// The plugins.
@@ -97,6 +111,7 @@ struct Inner {
     settings: Settings,
     own_routes: TokenPlace,
     parts: Parts,
+    turns: Turns,
 }
 
 impl Chant {
@@ -108,6 +123,7 @@ impl Chant {
             settings,
             own_routes,
             parts,
+            turns: Turns::default(),
         }))
     }
 

@@ -6,14 +6,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::chant::locate::no_value;
-use crate::chant::turn::Turn;
+use crate::chant::visitor::Turn;
 use crate::relay::{Destination, Lease};
-use crate::rules::manifest::Manifest;
 use crate::rules::names::{BoxName, ScopeWord, UpstreamName};
 use crate::rules::payer::Payer;
 use crate::rules::permission::Grants;
 use crate::rules::plan::{CredentialKey, CredentialKind, Offer, Outbound, Target};
-use crate::rules::plan_check::reached_by;
 use crate::rules::refusal::Refusal;
 use crate::vault::{CredentialRecord, Vault};
 
@@ -36,11 +34,11 @@ impl Upstreams {
 }
 
 /// The targets that permitted words reach, less what the operator keeps back.
-pub(super) fn reachable(manifest: &Manifest, words: &[ScopeWord], granted: &Grants) -> Vec<Target> {
+pub(super) fn reachable(words: &[ScopeWord], granted: &Grants) -> Vec<Target> {
     let mut targets = Vec::new();
     for word in words {
-        for target in reached_by(manifest, word) {
-            if granted.reaches(word, &target) && !targets.contains(&target) {
+        for target in granted.reached(word) {
+            if !targets.contains(&target) {
                 targets.push(target);
             }
         }
@@ -49,7 +47,7 @@ pub(super) fn reachable(manifest: &Manifest, words: &[ScopeWord], granted: &Gran
 }
 
 /// What a request may spend: one credential for each target that has one, and
-/// what is relayed on it lives under.
+/// what is relayed on it stands on.
 #[derive(Default)]
 pub(super) struct Offered {
     /// The credentials, as a plugin is shown them.
@@ -57,6 +55,8 @@ pub(super) struct Offered {
     /// A lease for each. Taken here, before a value is opened, so that whatever
     /// is revoked afterwards ends what is sent.
     leases: Vec<Lease>,
+    /// What whatever is relayed stands on besides: the box and the plugin.
+    pub(super) stands_on: Lease,
 }
 
 impl Offered {
@@ -65,8 +65,8 @@ impl Offered {
         self.leases.push(lease);
     }
 
-    /// What a request that goes out stands on, beside its box and its plugin:
-    /// the credential that it spends, or the secret whose host it goes to.
+    /// What a request that goes out stands on: its box, its plugin, and the
+    /// credential that it spends or the secret whose host it goes to.
     ///
     /// # Errors
     /// When it goes to the host of a secret that was not held.
@@ -78,15 +78,30 @@ impl Offered {
         };
         let mut meant = self.offers.iter().zip(&self.leases);
         match (meant.find(|(offer, _)| is_meant(offer)), &outbound.target) {
-            (Some((_, lease)), _) => Ok(lease.clone()),
+            (Some((_, lease)), _) => Ok(self.stands_on.clone().with(lease)),
             (None, Target::Secret(name)) => Err(no_value(name)),
-            (None, Target::Upstream(_)) => Ok(Lease::default()),
+            (None, Target::Upstream(_)) => Ok(self.stands_on.clone()),
         }
     }
 }
 
-/// The credentials this request may use. Where it is a person's turn, theirs is
-/// the only one for its upstream.
+/// Where targets lead right now: the configured upstreams and the secrets that
+/// the box holds.
+pub(super) fn leading(
+    targets: &[Target],
+    box_name: &BoxName,
+    upstreams: &Upstreams,
+    vault: &Vault,
+) -> Vec<Target> {
+    let leads = |target: &&Target| match target {
+        Target::Upstream(name) => upstreams.named(name).is_some(),
+        Target::Secret(name) => vault.secret(box_name, name).is_some(),
+    };
+    targets.iter().filter(leads).cloned().collect()
+}
+
+/// The credentials this request may use, one for each target that has one.
+/// Where it is a person's turn, theirs is the one for its upstream.
 ///
 /// # Errors
 /// When the operator's credentials leave it open which one would pay.
