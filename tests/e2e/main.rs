@@ -7,6 +7,7 @@ mod decide;
 mod declaration;
 mod durability;
 mod egress;
+mod fountain;
 mod identify;
 mod inference;
 mod journal;
