@@ -7,6 +7,7 @@ mod decide;
 mod declaration;
 mod durability;
 mod egress;
+mod fountain;
 mod grants;
 mod identify;
 mod inference;

@@ -13,6 +13,8 @@ pub enum Plugin {
     Inference,
     /// Secrets per box.
     Egress,
+    /// Fountain, of which a box reaches its own.
+    Fountain,
     /// Keeps, notes and owns what its request tells it to.
     Clerk,
     /// Says whatever its request tells it to say.
@@ -24,6 +26,7 @@ impl Plugin {
         match self {
             Self::Inference => "inference",
             Self::Egress => "egress",
+            Self::Fountain => "fountain",
             Self::Clerk => "clerk",
             Self::Liar => "liar",
         }
@@ -32,7 +35,9 @@ impl Plugin {
     fn source(self) -> PathBuf {
         let root = root();
         match self {
-            Self::Inference | Self::Egress => root.join("plugins").join(self.name()),
+            Self::Inference | Self::Egress | Self::Fountain => {
+                root.join("plugins").join(self.name())
+            }
             Self::Clerk | Self::Liar => root.join("tests/guests").join(self.name()),
         }
     }

@@ -66,7 +66,7 @@ impl Builder {
     }
 
     /// Adds tables to the end of the configuration. `{echo}` stands for the
-    /// echo host's URL.
+    /// echo host's URL, and `{fountain}` for the Fountain stand-in's.
     #[must_use]
     pub fn tables(mut self, text: &str) -> Self {
         self.tables.push_str(text);
@@ -105,6 +105,9 @@ impl Builder {
             Upstream::start(stand_ins::anthropic, self.speaks, to_upstreams.clone()).await;
         let echo = Upstream::start(stand_ins::echo, Speaks::Plain, to_upstreams.clone()).await;
         let echo_url = echo.url();
+        let fountain =
+            Upstream::start(stand_ins::fountain, Speaks::Plain, to_upstreams.clone()).await;
+        let fountain_url = fountain.url();
         for (name, text) in &self.files {
             fs::write(home.path().join(name), text).expect("a file");
         }
@@ -117,11 +120,15 @@ impl Builder {
             home,
             anthropic,
             echo,
+            fountain,
             token: String::new(),
             host: None,
             top: self.top,
             upstream_lines: self.anthropic,
-            tables: self.tables.replace("{echo}", &echo_url),
+            tables: self
+                .tables
+                .replace("{echo}", &echo_url)
+                .replace("{fountain}", &fountain_url),
             arguments: self.arguments,
             tokens: Mutex::default(),
             values: Mutex::default(),
@@ -163,6 +170,8 @@ pub struct World {
     pub anthropic: Upstream,
     /// The host that the secret `OPENAI` belongs to.
     pub echo: Upstream,
+    /// The stand-in for Fountain's API, for who configures it.
+    pub fountain: Upstream,
     /// The token of `box-a`, once a world is ready.
     pub token: String,
     host: Option<Host>,
@@ -367,9 +376,16 @@ impl World {
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark {
-            connections: self.anthropic.connections() + self.echo.connections(),
-            requests: self.anthropic.requests().len() + self.echo.requests().len(),
+            connections: self.upstreams().map(Upstream::connections).sum(),
+            requests: self
+                .upstreams()
+                .map(|upstream| upstream.requests().len())
+                .sum(),
         }
+    }
+
+    fn upstreams(&self) -> impl Iterator<Item = &Upstream> {
+        [&self.anthropic, &self.echo, &self.fountain].into_iter()
     }
 
     /// Says a request that must be refused with this status, in a body of the
