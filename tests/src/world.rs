@@ -111,13 +111,9 @@ impl Builder {
         for (name, text) in &self.files {
             fs::write(home.path().join(name), text).expect("a file");
         }
-        for plugin in &self.plugins {
-            let from = component(&self.binary, *plugin);
-            let name = from.file_name().expect("a name").to_owned();
-            fs::copy(&from, home.plugins().join(name)).expect("a component");
-        }
         let world = World {
             home,
+            binary: self.binary,
             anthropic,
             echo,
             fountain,
@@ -135,6 +131,9 @@ impl Builder {
             to_upstreams,
             to_boxes,
         };
+        for plugin in &self.plugins {
+            world.drop_in(*plugin);
+        }
         world.configure(&world.anthropic.url());
         world
     }
@@ -175,6 +174,7 @@ pub struct World {
     /// The token of `box-a`, once a world is ready.
     pub token: String,
     host: Option<Host>,
+    binary: PathBuf,
     top: String,
     upstream_lines: String,
     tables: String,
@@ -259,6 +259,16 @@ impl World {
     }
 
     // === What the operator does ===
+
+    /// Puts a component into the plugins folder.
+    ///
+    /// # Panics
+    /// When it cannot be built or copied.
+    pub fn drop_in(&self, plugin: Plugin) {
+        let from = component(&self.binary, plugin);
+        let name = from.file_name().expect("a name").to_owned();
+        fs::copy(&from, self.home.plugins().join(name)).expect("a component");
+    }
 
     /// Runs a command. Whatever it prints, it is no credential's value.
     ///
