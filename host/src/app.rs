@@ -15,7 +15,9 @@ use zeroize::Zeroizing;
 use crate::admin::{self, AdminSocket};
 use crate::chant::boxes::Boxes;
 use crate::chant::declarations::Declarations;
-use crate::chant::{self, Chant, Upstreams, routes};
+use crate::chant::journal::Journal;
+use crate::chant::owned::Owned;
+use crate::chant::{self, Chant, KeepLimits, Upstreams, routes};
 use crate::config::{self, Config};
 use crate::listen::{ListenSettings, Listener, TlsSettings};
 use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins};
@@ -80,6 +82,8 @@ async fn with_store(
     let vault = Vault::open(store.clone(), key).await?;
     let boxes = Arc::new(Boxes::open(store.clone(), config.limits.requests_per_box).await?);
     let declarations = Arc::new(Declarations::open(store.clone()).await?);
+    let owned = Arc::new(Owned::open(store.clone()).await?);
+    let journal = Arc::new(Journal::open(store.clone(), config.limits.journal_bytes).await?);
     let metrics = Arc::new(Metrics::default());
 
     let plugins = Plugins::open(plugin_settings(&config), store.clone(), cache_key).await?;
@@ -111,6 +115,8 @@ async fn with_store(
             store,
             boxes: boxes.clone(),
             declarations: declarations.clone(),
+            owned: owned.clone(),
+            journal: journal.clone(),
             vault: vault.clone(),
             plugins: plugins.clone(),
             relay,
@@ -129,6 +135,8 @@ async fn with_store(
             listen: running.listen,
             boxes,
             declarations,
+            owned,
+            journal,
             vault,
             plugins,
             metrics,
@@ -266,6 +274,10 @@ fn chant_settings(config: &Config) -> Result<chant::Settings> {
         max_calls: limits.calls,
         max_call_ms: milliseconds(limits.call),
         max_call_bytes: limits.call_bytes,
+        keep: KeepLimits {
+            bytes: limits.keep_bytes_per_box,
+            keys: limits.keep_keys_per_box,
+        },
     })
 }
 

@@ -4,16 +4,20 @@
 
 mod conformance;
 mod credentials;
+mod decide;
 mod declaration;
 mod durability;
 mod egress;
 mod identify;
 mod inference;
+mod journal;
+mod keep;
 mod layering;
 mod leftovers;
 mod lifecycle;
 mod limits;
 mod no_capability;
+mod ownership;
 mod paths;
 mod plugins;
 mod plumbing;

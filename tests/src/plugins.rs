@@ -13,6 +13,8 @@ pub enum Plugin {
     Inference,
     /// Secrets per box.
     Egress,
+    /// Keeps, notes and owns what its request tells it to.
+    Clerk,
     /// Says whatever its request tells it to say.
     Liar,
 }
@@ -22,6 +24,7 @@ impl Plugin {
         match self {
             Self::Inference => "inference",
             Self::Egress => "egress",
+            Self::Clerk => "clerk",
             Self::Liar => "liar",
         }
     }
@@ -30,7 +33,7 @@ impl Plugin {
         let root = root();
         match self {
             Self::Inference | Self::Egress => root.join("plugins").join(self.name()),
-            Self::Liar => root.join("tests/guests").join(self.name()),
+            Self::Clerk | Self::Liar => root.join("tests/guests").join(self.name()),
         }
     }
 }

@@ -7,6 +7,8 @@ pub mod client;
 mod credentials;
 mod env;
 mod failure;
+mod journal;
+mod owned;
 mod plugins;
 mod secrets;
 mod socket;
@@ -23,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::chant::boxes::Boxes;
 use crate::chant::declarations::Declarations;
+use crate::chant::journal::Journal;
+use crate::chant::owned::Owned;
 use crate::config::Config;
 use crate::plugins::Plugins;
 use crate::telemetry::Metrics;
@@ -46,6 +50,10 @@ pub struct Parts {
     pub boxes: Arc<Boxes>,
     /// Their reports.
     pub declarations: Arc<Declarations>,
+    /// What boxes own.
+    pub owned: Arc<Owned>,
+    /// What plugins note.
+    pub journal: Arc<Journal>,
     /// Secrets and credentials.
     pub vault: Vault,
     /// Plugins.
@@ -77,6 +85,10 @@ fn router(parts: Arc<Parts>) -> Router {
         .route("/boxes/{box}/pause", post(boxes::pause))
         .route("/boxes/{box}/resume", post(boxes::resume))
         .route("/boxes/{box}/env", get(boxes::env))
+        .route(
+            "/boxes/{box}/owned",
+            get(owned::list).put(owned::give).delete(owned::take),
+        )
         .route("/secrets", get(secrets::list))
         .route(
             "/secrets/{box}/{name}",
@@ -89,6 +101,10 @@ fn router(parts: Arc<Parts>) -> Router {
         )
         .route("/plugins", get(plugins::list))
         .route("/plugins/{name}/approve", post(plugins::approve))
+        .route(
+            "/plugins/{name}/journal",
+            get(journal::read).delete(journal::prune),
+        )
         .fallback(async || Failure::unknown("the operator's API has no such path"))
         .method_not_allowed_fallback(async || Failure::unknown("that path takes another method"))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))

@@ -4,6 +4,8 @@
 
 mod boxes;
 mod credentials;
+mod journal;
+mod owned;
 mod plugins;
 mod secrets;
 mod value;
@@ -12,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 pub use boxes::{BoxView, CapabilityView, DeclarationView, EnvView, NewBox, Token, Variable};
 pub use credentials::{CredentialView, NewCredential};
+pub use journal::{JournalQuery, PruneQuery, RecordView};
+pub use owned::ThingView;
 pub use plugins::{PermissionView, PluginView};
 pub use secrets::{NewSecret, SecretView};
 pub use value::Value;

@@ -65,7 +65,10 @@ impl Failure {
                 Fault::Busy => Some(PluginFault::Busy),
                 Fault::Host => None,
             },
-            Self::Plan(_, _) | Self::Rounds(_, _) => Some(PluginFault::Nonsense),
+            Self::Plan(_, PlanFault::TooLarge(_)) => Some(PluginFault::Size),
+            Self::Plan(_, PlanFault::Nonsense(_)) | Self::Rounds(_, _) => {
+                Some(PluginFault::Nonsense)
+            }
             Self::Refuse(_) | Self::Relay(_, _) | Self::Store(_) | Self::Body | Self::Slow => None,
         }
     }

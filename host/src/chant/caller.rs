@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use http::request::Parts;
-use tokio_util::sync::CancellationToken;
 
 use crate::chant::boxes::{Boxes, Known};
+use crate::relay::Lease;
 use crate::rules::identify::{self, Shown};
 use crate::rules::manifest::TokenPlace;
 use crate::rules::names::BoxName;
@@ -98,8 +98,8 @@ impl Caller {
     }
 
     /// What its streams live under.
-    pub(super) fn lease(&self) -> CancellationToken {
-        self.known.lease.clone()
+    pub(super) fn lease(&self) -> Lease {
+        self.known.lease.clone().into()
     }
 }
 

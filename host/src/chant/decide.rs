@@ -9,10 +9,13 @@ use http::request::Parts as Head;
 
 use crate::chant::answers::Failure;
 use crate::chant::caller::Caller;
+use crate::chant::effects::Effects;
+use crate::chant::keep::Keep;
 use crate::chant::routes::PluginRoute;
 use crate::chant::{Chant, effects, offers};
-use crate::relay::{self, CallLimits};
+use crate::relay::{self, CallLimits, RelayFailure};
 use crate::rules::declaration::Declaration;
+use crate::rules::manifest::Uses;
 use crate::rules::names::PluginName;
 use crate::rules::permit::Permit;
 use crate::rules::plan::{
@@ -22,7 +25,6 @@ use crate::rules::plan_check::{
     Bounds, Checked, CheckedNeed, CheckedPlan, check_need, check_plan, check_words,
 };
 use crate::rules::refusal::Refusal;
-use crate::store::{Batch, StoreError};
 
 /// A request as a plugin is asked about it.
 pub(super) struct Asked<'a> {
@@ -88,7 +90,7 @@ impl Chant {
         let box_name = permit.as_ref().map(Permit::box_name);
         let words = permit.as_ref().map_or(&[][..], Permit::words);
         let granted = plugin.granted();
-        let reachable = offers::reachable(manifest, words, granted);
+        let reachable = offers::reachable(words, granted);
         let offered = match box_name {
             Some(box_name) => offers::offers(
                 &reachable,
@@ -98,6 +100,16 @@ impl Chant {
             )?,
             None => Vec::new(),
         };
+        let leading = box_name.map_or_else(Vec::new, |box_name| {
+            offers::leading(
+                &reachable,
+                box_name,
+                &self.0.settings.upstreams,
+                &self.0.parts.vault,
+            )
+        });
+        // What lasts belongs to a box.
+        let uses = box_name.map_or_else(Uses::default, |_| granted.uses());
         let credential_headers = self.credential_headers(&asked.matched.route.token);
         let bounds = Bounds {
             manifest,
@@ -105,8 +117,7 @@ impl Chant {
             reachable: &reachable,
             offers: &offered,
             credential_headers: &credential_headers,
-            keep: granted.keep() && box_name.is_some(),
-            journal: granted.journal() && box_name.is_some(),
+            uses: &uses,
             method: &asked.head.method,
             tail: &asked.matched.tail,
             query: asked.head.uri.query(),
@@ -116,6 +127,8 @@ impl Chant {
             box_name: box_name.cloned(),
             words: words.iter().map(|word| word.as_str().to_owned()).collect(),
             offers: offered.clone(),
+            targets: leading,
+            uses: uses.clone(),
         };
         let most = wanted(manifest.limits.rounds, self.0.settings.max_rounds);
         let mut step = decision.route(caller).await.map_err(Failure::Call)?;
@@ -152,33 +165,20 @@ impl Chant {
         caller: Option<&Caller>,
     ) -> Result<CheckedPlan, Failure> {
         effects::log(plugin, caller.map(Caller::box_name), &plan.log);
-        let (writes, journal) = (
-            std::mem::take(&mut plan.writes),
-            std::mem::take(&mut plan.journal),
-        );
-        // Without a box there is no keep, and the check of the plan has said so.
-        let Some(caller) = caller else {
-            return Ok(plan);
+        let effects = Effects {
+            writes: std::mem::take(&mut plan.writes),
+            journal: std::mem::take(&mut plan.journal),
+            owns: std::mem::take(&mut plan.owns),
         };
-        if writes.is_empty() && journal.is_empty() {
-            return Ok(plan);
+        // Without a box there is nothing that could last, and the check of the
+        // plan has said so.
+        if let Some(caller) = caller {
+            self.make(effects, plugin, caller).await?;
         }
-        let changes = effects::changes(caller.box_name(), plugin, writes, journal);
-        let mut known = caller.known().clone();
-        loop {
-            let batch = Batch {
-                conditions: vec![known.unchanged()],
-                changes: changes.clone(),
-            };
-            match self.0.parts.store.commit(batch).await {
-                Ok(_) => return Ok(plan),
-                Err(StoreError::Conflict) => known = self.still(caller).await?,
-                Err(failed) => return Err(failed.into()),
-            }
-        }
+        Ok(plan)
     }
 
-    /// Meets a need: the calls side by side, and the reads.
+    /// Meets a need: the calls side by side, the reads, and what is owned.
     async fn meet(
         &self,
         need: CheckedNeed,
@@ -186,8 +186,13 @@ impl Chant {
         caller: &Caller,
         credential_headers: &[HeaderName],
     ) -> Result<(Vec<u8>, Answers), Failure> {
-        let reads =
-            effects::read(&self.0.parts.store, caller.box_name(), plugin, &need.reads).await?;
+        let keep = Keep {
+            store: &self.0.parts.store,
+            box_name: caller.box_name(),
+            plugin,
+        };
+        let reads = keep.read(&need.reads).await?;
+        let lists = keep.list(&need.lists).await?;
         let limits = CallLimits {
             deadline: Duration::from_millis(u64::from(wanted(
                 need.deadline_ms,
@@ -203,7 +208,15 @@ impl Chant {
             .await
             .into_iter()
             .collect::<Result<_, Failure>>()?;
-        Ok((need.state, Answers { calls, reads }))
+        // Asked last: what a call brought may be another request's new thing.
+        let own = |thing| self.0.parts.owned.has(caller.box_name(), thing);
+        let answers = Answers {
+            calls,
+            reads,
+            lists,
+            owned: need.owned.iter().map(own).collect(),
+        };
+        Ok((need.state, answers))
     }
 
     async fn call(
@@ -227,11 +240,16 @@ impl Chant {
         .map_err(|error| error.refusal(&destination.name))?;
         let lease = caller.lease();
         let body = call.into_inner().body;
-        tokio::select! {
-            answer = self.0.parts.relay.call(sealed, body, limits) => Ok(answer),
-            // Whoever removes a box or rotates its token ends this, too.
-            () = lease.cancelled() => Err(Caller::unknown().into()),
+        let relay = &self.0.parts.relay;
+        let answer = relay.call(sealed, body, limits, lease.clone()).await;
+        // What a revocation cut is no failure for the plugin to judge.
+        if lease.is_cancelled() {
+            return Err(Failure::Relay(
+                RelayFailure::Revoked,
+                destination.name.clone(),
+            ));
         }
+        Ok(answer)
     }
 }
 

@@ -14,10 +14,14 @@ pub mod declarations;
 mod declare;
 mod effects;
 mod ending;
+pub mod journal;
+mod keep;
 mod locate;
 mod offers;
+pub mod owned;
 pub mod routes;
 mod serve;
+mod turns;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,6 +33,9 @@ use crate::chant::answers::Failure;
 use crate::chant::boxes::{Boxes, Known};
 use crate::chant::caller::Caller;
 use crate::chant::declarations::Declarations;
+use crate::chant::journal::Journal;
+use crate::chant::owned::Owned;
+use crate::chant::turns::Turns;
 use crate::plugins::Plugins;
 use crate::relay::Relay;
 use crate::rules::manifest::TokenPlace;
@@ -38,6 +45,7 @@ use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::vault::Vault;
 
+pub use crate::chant::keep::KeepLimits;
 pub use crate::chant::offers::Upstreams;
 
 /// What the operator settles for this protocol.
@@ -63,6 +71,8 @@ pub struct Settings {
     pub max_call_ms: u32,
     /// The largest answer to a call, in bytes.
     pub max_call_bytes: usize,
+    /// How much one plugin may keep for one box.
+    pub keep: KeepLimits,
 }
 
 /// What the protocol works with.
@@ -73,6 +83,10 @@ pub struct Parts {
     pub boxes: Arc<Boxes>,
     /// Their reports.
     pub declarations: Arc<Declarations>,
+    /// What boxes own.
+    pub owned: Arc<Owned>,
+    /// What plugins note.
+    pub journal: Arc<Journal>,
     /// The secrets and credentials.
     pub vault: Vault,
     /// The plugins.
@@ -91,6 +105,7 @@ struct Inner {
     settings: Settings,
     own_routes: TokenPlace,
     parts: Parts,
+    turns: Turns,
 }
 
 impl Chant {
@@ -102,6 +117,7 @@ impl Chant {
             settings,
             own_routes,
             parts,
+            turns: Turns::default(),
         }))
     }
 

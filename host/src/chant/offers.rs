@@ -6,12 +6,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::relay::Destination;
-use crate::rules::manifest::Manifest;
 use crate::rules::names::{BoxName, ScopeWord, UpstreamName};
 use crate::rules::payer::Payer;
 use crate::rules::permission::Grants;
 use crate::rules::plan::{CredentialKey, CredentialKind, Offer, Target};
-use crate::rules::plan_check::reached_by;
 use crate::rules::refusal::Refusal;
 use crate::vault::Vault;
 
@@ -34,16 +32,31 @@ impl Upstreams {
 }
 
 /// The targets that permitted words reach, less what the operator keeps back.
-pub(super) fn reachable(manifest: &Manifest, words: &[ScopeWord], granted: &Grants) -> Vec<Target> {
+pub(super) fn reachable(words: &[ScopeWord], granted: &Grants) -> Vec<Target> {
     let mut targets = Vec::new();
     for word in words {
-        for target in reached_by(manifest, word) {
-            if granted.reaches(word, &target) && !targets.contains(&target) {
+        for target in granted.reached(word) {
+            if !targets.contains(&target) {
                 targets.push(target);
             }
         }
     }
     targets
+}
+
+/// Where targets lead right now: the configured upstreams and the secrets that
+/// the box holds.
+pub(super) fn leading(
+    targets: &[Target],
+    box_name: &BoxName,
+    upstreams: &Upstreams,
+    vault: &Vault,
+) -> Vec<Target> {
+    let leads = |target: &&Target| match target {
+        Target::Upstream(name) => upstreams.named(name).is_some(),
+        Target::Secret(name) => vault.secret(box_name, name).is_some(),
+    };
+    targets.iter().filter(leads).cloned().collect()
 }
 
 /// The credentials this request may use, one for each target that has one.

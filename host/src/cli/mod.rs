@@ -5,6 +5,7 @@ mod boxes;
 mod config;
 pub(crate) mod conformance;
 mod credential;
+mod journal;
 pub(crate) mod plugin;
 mod print;
 mod secret;
@@ -129,6 +130,14 @@ pub enum Operate {
     /// Plugins: what is served
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
+    /// What a plugin noted in its journal: print it, or delete what is old
+    #[command(after_help = "\
+Examples:
+  jackfield journal hud                                   every record, a line each
+  jackfield journal hud --box alice --since 2026-01-31T12:00:00Z
+  jackfield journal hud --json | jq .record
+  jackfield journal hud --prune 2026-01-01T00:00:00Z")]
+    Journal(journal::JournalArguments),
     /// The configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -149,6 +158,7 @@ pub async fn run(global: &Global, command: Operate) -> Result<()> {
         Operate::Secret(command) => secret::run(&client()?, &printer, command).await,
         Operate::Credential(command) => credential::run(&client()?, &printer, command).await,
         Operate::Plugin(command) => plugin::run(global, &printer, command).await,
+        Operate::Journal(arguments) => journal::run(&client()?, &printer, arguments).await,
         Operate::Config(command) => config::run(global, &printer, &command),
     }
 }

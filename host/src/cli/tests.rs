@@ -47,6 +47,20 @@ fn every_command_is_read() {
     check("box pause a", true);
     check("box resume a", true);
     check("box env a --json", true);
+    check("box own a conversations c-1", true);
+    check("box own a Conversations c-1", false);
+    check("box own a conversations", false);
+    check("box disown a conversations c-1", true);
+    check("box owned a --json", true);
+    check("journal p", true);
+    check(
+        "journal p --box a --since 2026-01-31T12:00:00Z --json",
+        true,
+    );
+    check("journal p --prune 2026-01-31T12:00:00Z", true);
+    check("journal p --prune yesterday", false);
+    check("journal p --prune 2026-01-31T12:00:00Z --box a", false);
+    check("journal", false);
     check("secret set KEY --box a --host h", true);
     check(
         "secret set KEY --box a --host h --allow GET/ --allow POST/x --allow-private --extra-ca f --short --from-file v",

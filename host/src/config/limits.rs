@@ -35,6 +35,12 @@ pub struct Limits {
     pub calls: u32,
     /// How often a decision may answer `need`.
     pub rounds: u32,
+    /// What one plugin keeps for one box, in bytes of keys and values.
+    pub keep_bytes_per_box: usize,
+    /// What one plugin keeps for one box, in keys.
+    pub keep_keys_per_box: usize,
+    /// What one plugin's journal holds, in bytes.
+    pub journal_bytes: u64,
     /// The most computing time for one call that a plugin may ask for.
     pub plugin_time: Duration,
     /// The most memory for one instance that a plugin may ask for.
@@ -63,8 +69,29 @@ pub(super) fn check(raw: &RawLimits) -> Result<Limits, Fault> {
         requests_per_box: size("requests_per_box", &raw.requests_per_box, 512, 1, 1_000_000)?,
         call: seconds("call_seconds", &raw.call_seconds, 600, 86_400)?,
         call_bytes: size("call_bytes", &raw.call_bytes, 4 * MIB, KIB, 64 * MIB)?,
-        calls: small("calls", &raw.calls, 8, 0, 64)?,
+        calls: small("calls", &raw.calls, 64, 0, 64)?,
         rounds: small("rounds", &raw.rounds, 4, 0, 64)?,
+        keep_bytes_per_box: size(
+            "keep_bytes_per_box",
+            &raw.keep_bytes_per_box,
+            4 * MIB,
+            0,
+            1024 * MIB,
+        )?,
+        keep_keys_per_box: size(
+            "keep_keys_per_box",
+            &raw.keep_keys_per_box,
+            4096,
+            0,
+            1_000_000,
+        )?,
+        journal_bytes: within(
+            "journal_bytes",
+            &raw.journal_bytes,
+            256 * MIB,
+            0,
+            1024 * 1024 * MIB,
+        )?,
         plugin_time: within(
             "plugin_milliseconds",
             &raw.plugin_milliseconds,

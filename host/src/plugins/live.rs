@@ -70,8 +70,7 @@ impl LivePlugin {
     /// When the plugin fails, or no instance comes free in time.
     pub async fn decide(self: &Arc<Self>, request: ShownRequest) -> Result<Decision, CallFault> {
         let asked = self.runner.scopes(convert::request(request.clone())).await;
-        let (instance, said) = asked.map_err(|fault| self.fault(fault))?;
-        let words = convert::words(said).map_err(|fault| self.fault(fault))?;
+        let (instance, words) = asked.map_err(|fault| self.fault(fault))?;
         Ok(Decision {
             plugin: Arc::clone(self),
             instance,
@@ -86,9 +85,7 @@ impl LivePlugin {
     /// When the plugin fails, or no instance comes free in time.
     pub async fn resume(&self, state: Vec<u8>, answers: Answers) -> Result<SaidStep, CallFault> {
         let asked = self.runner.resume(state, convert::answers(answers)).await;
-        asked
-            .and_then(convert::step)
-            .map_err(|fault| self.fault(fault))
+        asked.map(convert::step).map_err(|fault| self.fault(fault))
     }
 
     fn fault(&self, fault: Fault) -> CallFault {
@@ -116,7 +113,7 @@ impl Decision {
         let request = convert::request(self.request);
         let caller = convert::caller(caller);
         let asked = self.plugin.runner.route(self.instance, request, caller);
-        let said = asked.await.and_then(convert::step);
+        let said = asked.await.map(convert::step);
         said.map_err(|fault| self.plugin.fault(fault))
     }
 }

@@ -11,9 +11,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Sleep;
-use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::relay::failure::BodyBroken;
+use crate::relay::lease::{Cancelled, Lease};
 use crate::relay::pool::Checkout;
 use crate::relay::scrubber::Scrubber;
 use crate::relay::upload::Activity;
@@ -33,7 +34,8 @@ pub struct RelayBody(Option<Box<Streaming>>);
 
 struct Streaming {
     live: Arc<Mutex<Option<Live>>>,
-    revoked: Pin<Box<WaitForCancellationFutureOwned>>,
+    lease: Lease,
+    revoked: Cancelled,
     idle: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     activity: Arc<Activity>,
@@ -53,7 +55,7 @@ struct Live {
 /// What a streaming body needs beside the answer itself.
 pub(super) struct Ties {
     pub(super) checkout: Checkout,
-    pub(super) lease: CancellationToken,
+    pub(super) lease: Lease,
     pub(super) idle: Duration,
     pub(super) activity: Arc<Activity>,
     pub(super) stop_upload: DropGuard,
@@ -70,7 +72,8 @@ impl RelayBody {
                 checkout: ties.checkout,
                 stop_upload: ties.stop_upload,
             }))),
-            revoked: Box::pin(ties.lease.clone().cancelled_owned()),
+            revoked: ties.lease.cancelled(),
+            lease: ties.lease.clone(),
             idle: ties.idle,
             timer: None,
             activity: ties.activity,
@@ -93,7 +96,7 @@ impl RelayBody {
 }
 
 /// Lets go of the upstream when the lease is cut, even while nobody reads.
-fn watch(live: Arc<Mutex<Option<Live>>>, lease: CancellationToken, done: CancellationToken) {
+fn watch(live: Arc<Mutex<Option<Live>>>, lease: Lease, done: CancellationToken) {
     tokio::spawn(async move {
         tokio::select! {
             () = lease.cancelled() => {
@@ -128,8 +131,13 @@ impl Streaming {
             return;
         }
         let (activity, idle) = (self.activity.clone(), self.idle);
+        let cut = self.lease.cancelled();
         tokio::spawn(async move {
-            if until_uploaded(&activity, idle).await {
+            let uploaded = tokio::select! {
+                () = cut => false,
+                uploaded = until_uploaded(&activity, idle) => uploaded,
+            };
+            if uploaded {
                 checkout.give_back();
             }
             drop(stop_upload);
@@ -209,7 +217,7 @@ impl Streaming {
                         .map(|rest| Ok(Frame::data(rest))),
                 )
             }
-            Poll::Pending if self.revoked.as_mut().poll(context).is_ready() => {
+            Poll::Pending if Pin::new(&mut self.revoked).poll(context).is_ready() => {
                 self.fail(BodyBroken::Revoked)
             }
             Poll::Pending if self.is_silent(context) => self.fail(BodyBroken::Silent),

@@ -10,12 +10,13 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, SET_COOKIE, TE, TRAILER, TR
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body;
 use hyper::body::Incoming;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 use crate::relay::Relay;
 use crate::relay::body::{RelayBody, Ties};
 use crate::relay::connect::Place;
 use crate::relay::failure::RelayFailure;
+use crate::relay::lease::Lease;
 use crate::relay::pool::Checkout;
 use crate::relay::seal::SealedRequest;
 use crate::relay::upload::{Activity, RequestBody, Upload};
@@ -41,7 +42,7 @@ impl Relay {
         &self,
         sealed: SealedRequest,
         body: RequestBody,
-        lease: CancellationToken,
+        lease: Lease,
     ) -> Result<Response<RelayBody>, RelayFailure> {
         tokio::select! {
             biased;
@@ -54,7 +55,7 @@ impl Relay {
         &self,
         mut sealed: SealedRequest,
         body: RequestBody,
-        lease: CancellationToken,
+        lease: Lease,
     ) -> Result<Response<RelayBody>, RelayFailure> {
         let answered = self.send(&mut sealed, body).await?;
         let (head, incoming) = answered.response.into_parts();

@@ -15,6 +15,7 @@ pub mod manifest;
 pub mod manifest_check;
 pub mod names;
 pub mod origin;
+pub mod owned;
 pub mod paths;
 pub mod payer;
 pub mod permission;
