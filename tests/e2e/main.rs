@@ -2,6 +2,7 @@
 //! components. A module for each part of the protocol; each refusal is also
 //! held to having touched no upstream.
 
+mod conformance;
 mod credentials;
 mod decide;
 mod declaration;
