@@ -87,10 +87,10 @@ impl Scrub {
         self.give(&text, &found, text.len())
     }
 
-    /// Whether anything is held back.
+    /// How many bytes are held back that may still leave as they are.
     #[must_use]
-    pub fn holds(&self) -> bool {
-        !self.held.is_empty()
+    pub fn held(&self) -> usize {
+        self.held.len() - self.covered
     }
 
     /// Whether anything was found so far.

@@ -21,7 +21,7 @@ fn given(mut scrub: Scrub, pieces: &[&[u8]]) -> Vec<Vec<u8>> {
         .map(|piece| scrub.push(Bytes::copy_from_slice(piece)).to_vec())
         .collect();
     given.push(scrub.finish().to_vec());
-    assert!(!scrub.holds());
+    assert_eq!(scrub.held(), 0);
     given
 }
 
