@@ -1,13 +1,16 @@
 //! Where a box's token stands in a request. It says which tokens were shown
 //! and never whether one is known: the caller looks that up by hash.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 
 use crate::rules::manifest::TokenPlace;
-use crate::rules::token::{BoxToken, TOKEN_LENGTH, find_tokens};
+use crate::rules::scrub::{Instead, Matcher, Scrub};
+use crate::rules::token::{BoxToken, TOKEN_LENGTH, find_tokens, shapes};
 
 /// What a request shows for itself.
 #[derive(Debug, PartialEq, Eq)]
@@ -91,15 +94,29 @@ pub fn mask_query(query: &str) -> String {
     masked
 }
 
-/// A body with every token overwritten by `*`; its length stays.
+/// A body for a plugin to see: whatever has the shape of a token or a grant is
+/// overwritten by `*`, and so is this box's token in any form. Its length
+/// stays.
 #[must_use]
-pub fn mask_body(body: Bytes) -> Bytes {
-    let found = find_tokens(&body);
+pub fn mask_body(body: Bytes, token: Option<&BoxToken>) -> Bytes {
+    let matcher = token.and_then(|token| Matcher::new(token.as_str().as_bytes()));
+    let body = match matcher {
+        Some(matcher) => {
+            let mut scrub = Scrub::new(Arc::new(matcher), Instead::Stars);
+            let sure = scrub.push(body);
+            match scrub.finish() {
+                rest if rest.is_empty() => sure,
+                rest => [sure, rest].concat().into(),
+            }
+        }
+        None => body,
+    };
+    let found: Vec<usize> = shapes(&body).collect();
     if found.is_empty() {
         return body;
     }
     let mut masked = body.to_vec();
-    for (start, _) in found {
+    for start in found {
         if let Some(token) = masked.get_mut(start..start + TOKEN_LENGTH) {
             token.fill(b'*');
         }

@@ -126,15 +126,19 @@ pub fn find_tokens(text: &[u8]) -> Vec<(usize, BoxToken)> {
 pub fn holds_token_shape(text: &[u8]) -> bool {
     let decoded: Vec<u8> = percent_decode(text).collect();
     let twice: Vec<u8> = percent_decode(&decoded).collect();
-    [text, &decoded, &twice].into_iter().any(|text| {
-        SHAPES.iter().any(|prefix| {
-            memchr::memmem::find_iter(text, prefix).any(|start| {
-                let from = start + prefix.len();
-                text.get(from..from + SHAPE_LENGTH).is_some_and(|rest| {
-                    rest.iter()
-                        .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
-                })
-            })
+    [text, &decoded, &twice]
+        .into_iter()
+        .any(|text| shapes(text).next().is_some())
+}
+
+/// Where something has the shape of a box's token or a grant, whatever stands
+/// around it.
+pub fn shapes(text: &[u8]) -> impl Iterator<Item = usize> {
+    SHAPES.into_iter().flat_map(|prefix| {
+        memchr::memmem::find_iter(text, prefix).filter(|start| {
+            let from = start + prefix.len();
+            text.get(from..from + SHAPE_LENGTH)
+                .is_some_and(|rest| rest.iter().all(|byte| is_token_byte(*byte)))
         })
     })
 }
