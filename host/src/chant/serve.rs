@@ -22,6 +22,7 @@ use crate::rules::payer::Payer;
 use crate::rules::plan::{Answer, ShownRequest};
 use crate::rules::plan_check::CheckedAction;
 use crate::rules::refusal::{Refusal, RefusalKind};
+use crate::rules::token::BoxToken;
 use crate::rules::{identify, paths};
 
 impl Chant {
@@ -133,7 +134,10 @@ impl Chant {
         head: &Head,
         body: InboundBody,
     ) -> Result<Reply, Failure> {
-        let whole = self.read_if_asked(matched, body).await?.0;
+        if matched.route.inputs.body > 0 {
+            body::refuse_encoded(&head.headers)?;
+        }
+        let whole = self.read_if_asked(matched, body, None).await?.0;
         let asked = Asked::public(matched, head, self.show(matched, head, whole));
         let (plan, _) = self.decide(asked).await?.ok_or_else(not_served)?;
         match plan.action {
@@ -163,8 +167,11 @@ impl Chant {
             // The body is read for a box that declares the capability at all;
             // the words are held to the rule once they are known.
             self.hold_to_capability(matched, declared)?;
+            body::refuse_encoded(&head.headers)?;
         }
-        let (whole, rest) = self.read_if_asked(matched, ending.counting(body)).await?;
+        let (whole, rest) = self
+            .read_if_asked(matched, ending.counting(body), Some(caller.token()))
+            .await?;
         let shown = self.show(matched, head, whole);
         let asked = Asked::of_box(matched, head, shown, caller, declared);
         let (plan, lease) = self.decide(asked).await?.ok_or_else(not_served)?;
@@ -245,6 +252,7 @@ impl Chant {
         &self,
         matched: &PluginRoute,
         body: B,
+        token: Option<&BoxToken>,
     ) -> Result<(Option<Bytes>, RequestBody), Failure>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -256,7 +264,7 @@ impl Chant {
                 let whole =
                     body::read(body, most.min(self.0.settings.max_body), self.idle()).await?;
                 // The upstream gets what the plugin saw: no token, same length.
-                let masked = identify::mask_body(whole);
+                let masked = identify::mask_body(whole, token);
                 Ok((Some(masked.clone()), RequestBody::full(masked)))
             }
         }
