@@ -2,12 +2,15 @@
 //! components. A module for each part of the protocol; each refusal is also
 //! held to having touched no upstream.
 
+mod conformance;
 mod credentials;
 mod decide;
 mod declaration;
 mod durability;
 mod egress;
 mod feedback;
+mod fountain;
+mod grants;
 mod identify;
 mod inference;
 mod journal;
@@ -20,9 +23,11 @@ mod no_capability;
 mod notes;
 mod ownership;
 mod paths;
+mod payer;
 mod plugins;
 mod plumbing;
 mod python_sdk;
+mod revocation;
 mod rule;
 mod stand_ins;
 mod streams;

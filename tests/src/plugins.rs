@@ -13,6 +13,8 @@ pub enum Plugin {
     Inference,
     /// Secrets per box.
     Egress,
+    /// Fountain, of which a box reaches its own.
+    Fountain,
     /// What agents report.
     Feedback,
     /// The example of a capability of one's own.
@@ -28,6 +30,7 @@ impl Plugin {
         match self {
             Self::Inference => "inference",
             Self::Egress => "egress",
+            Self::Fountain => "fountain",
             Self::Feedback => "feedback",
             Self::Notes => "notes",
             Self::Clerk => "clerk",
@@ -38,7 +41,7 @@ impl Plugin {
     fn source(self) -> PathBuf {
         let root = root();
         match self {
-            Self::Inference | Self::Egress | Self::Feedback => {
+            Self::Inference | Self::Egress | Self::Fountain | Self::Feedback => {
                 root.join("plugins").join(self.name())
             }
             Self::Notes => root.join("plugins/examples").join(self.name()),

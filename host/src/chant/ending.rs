@@ -11,8 +11,8 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_util::sync::CancellationToken;
 
+use crate::relay::Lease;
 use crate::rules::names::{BoxName, PluginName};
 use crate::rules::plan::Target;
 use crate::rules::refusal::{Refusal, RefusalKind};
@@ -33,7 +33,7 @@ pub(super) struct Ending {
     /// Where it was sent.
     pub(super) target: Option<Target>,
     /// What its stream lives under.
-    pub(super) lease: Option<CancellationToken>,
+    pub(super) lease: Option<Lease>,
     /// The box's room for a request, kept until the end.
     pub(super) slot: Option<OwnedSemaphorePermit>,
     outcome: Outcome,
@@ -94,10 +94,7 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let revoked = self
-            .lease
-            .as_ref()
-            .is_some_and(CancellationToken::is_cancelled);
+        let revoked = self.lease.as_ref().is_some_and(Lease::is_cancelled);
         let cut = matches!(self.outcome, Outcome::Leave | Outcome::Break);
         end_request(
             &self.metrics,

@@ -8,10 +8,13 @@
 
 mod body;
 mod call;
+mod cleaner;
 mod connect;
+mod decode;
 mod failure;
 mod forward;
 mod io;
+mod lease;
 mod pool;
 mod scrubber;
 mod seal;
@@ -20,6 +23,7 @@ mod stand_in;
 pub(crate) mod tests;
 mod tls;
 mod upload;
+mod upload_guard;
 mod values;
 
 use std::sync::Arc;
@@ -33,10 +37,11 @@ use crate::rules::origin::Origin;
 use crate::rules::plan::{CredentialKey, CredentialKind};
 use crate::rules::secret::Secret;
 
-pub use crate::relay::body::{BodyFilter, RelayBody};
+pub use crate::relay::body::RelayBody;
 pub use crate::relay::call::CallLimits;
 pub use crate::relay::connect::{OwnListeners, Resolver};
 pub use crate::relay::failure::{BodyBroken, RelayFailure, SealRefusal};
+pub use crate::relay::lease::{Cancelled, Lease};
 pub use crate::relay::pool::PoolLimits;
 pub use crate::relay::seal::{HeaderPolicy, SealedRequest, seal_call, seal_forward};
 pub use crate::relay::tls::{ExtraCa, TlsError};

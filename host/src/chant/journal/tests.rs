@@ -1,3 +1,5 @@
+//! The journal: whole records, bounds, parts, pruning, on the awkward engine.
+
 use crate::store::memory::{Awkward, open_memory};
 
 use super::*;
@@ -122,6 +124,25 @@ async fn two_records_of_one_moment_stand_beside_each_other() {
         .await
         .unwrap();
     assert_eq!((one.at(), two.at()), (Some(5), Some(6)));
+}
+
+#[tokio::test]
+async fn no_record_is_written_over_whatever_the_clock_says() {
+    let journal = open(ROOM).await;
+    let (plugin, owner) = (plugin(), name("a"));
+    for records in [vec![b"1".to_vec(), b"2".to_vec()], vec![large(1)]] {
+        let staged = journal.stage(&plugin, &owner, &records).await.unwrap();
+        let made = journal.changes(&plugin, &owner, &records, &staged).await;
+        let (conditions, changes) = made.unwrap();
+        for change in changes {
+            let Change::Put(key, _) = change else {
+                continue;
+            };
+            if key.starts_with(b"journal/") {
+                assert!(conditions.contains(&Condition::Absent(key)));
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+//! A keep: counted exactly, conditional, listed, on the awkward engine.
+
 use crate::rules::plan::Expected;
 use crate::store::memory::{Awkward, open_memory};
 

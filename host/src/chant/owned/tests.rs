@@ -1,3 +1,5 @@
+//! Who owns what, and who may say so, on the awkward engine.
+
 use crate::chant::boxes::Boxes;
 use crate::store::memory::{Awkward, open_memory};
 
