@@ -101,11 +101,17 @@ impl Chant {
                     }
                     return self.answer_public(&matched, &head, body).await;
                 }
-                let caller = Caller::identify(self.boxes(), &head, &matched.route.token)?;
-                self.take_room(&caller, ending)?;
-                if matched.route.payer_of.is_some() {
-                    *payer = self.payer(caller.box_name());
+                let mut caller = Caller::identify(self.boxes(), &head, &matched.route.token)?;
+                if let Some(upstream) = &matched.route.payer_of {
+                    let now = jiff::Timestamp::now();
+                    caller.take_turn(self.turn(&head, caller.box_name(), upstream, now));
+                    // Said on whatever comes of the request from here on.
+                    *payer = match caller.turn() {
+                        Some(turn) => turn.payer(),
+                        None => self.payer(caller.box_name()),
+                    };
                 }
+                self.take_room(&caller, ending)?;
                 self.answer_box(&matched, &head, body, &caller, ending)
                     .await
             }
@@ -129,7 +135,7 @@ impl Chant {
     ) -> Result<Reply, Failure> {
         let whole = self.read_if_asked(matched, body).await?.0;
         let asked = Asked::public(matched, head, self.show(matched, head, whole));
-        let plan = self.decide(asked).await?.ok_or_else(not_served)?;
+        let (plan, _) = self.decide(asked).await?.ok_or_else(not_served)?;
         match plan.action {
             CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
             CheckedAction::Refuse(refusal) => Err(refusal.into()),
@@ -161,7 +167,7 @@ impl Chant {
         let (whole, rest) = self.read_if_asked(matched, ending.counting(body)).await?;
         let shown = self.show(matched, head, whole);
         let asked = Asked::of_box(matched, head, shown, caller, declared);
-        let plan = self.decide(asked).await?.ok_or_else(not_served)?;
+        let (plan, lease) = self.decide(asked).await?.ok_or_else(not_served)?;
         match plan.action {
             CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
             CheckedAction::Refuse(refusal) => Err(refusal.into()),
@@ -182,13 +188,8 @@ impl Chant {
                 )
                 .map_err(|error| error.refusal(&destination.name))?;
                 ending.target = Some(target);
-                ending.lease = Some(caller.lease());
-                let relayed = self
-                    .0
-                    .parts
-                    .relay
-                    .forward(sealed, rest, caller.lease())
-                    .await;
+                ending.lease = Some(lease.clone());
+                let relayed = self.0.parts.relay.forward(sealed, rest, lease).await;
                 relayed
                     .map(Reply::Stream)
                     .map_err(|failure| Failure::Relay(failure, destination.name.clone()))

@@ -5,6 +5,7 @@ mod boxes;
 mod config;
 pub(crate) mod conformance;
 mod credential;
+mod grant;
 mod journal;
 pub(crate) mod plugin;
 mod print;
@@ -127,6 +128,9 @@ pub enum Operate {
     /// Credentials for upstreams: what pays for the boxes' requests
     #[command(subcommand)]
     Credential(credential::CredentialCommand),
+    /// Grants: whose turn it is, for a while, on their own credential
+    #[command(subcommand)]
+    Grant(grant::GrantCommand),
     /// Plugins: what is served
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
@@ -157,6 +161,7 @@ pub async fn run(global: &Global, command: Operate) -> Result<()> {
         Operate::Box(command) => boxes::run(&client()?, &printer, command).await,
         Operate::Secret(command) => secret::run(&client()?, &printer, command).await,
         Operate::Credential(command) => credential::run(&client()?, &printer, command).await,
+        Operate::Grant(command) => grant::run(&client()?, &printer, command).await,
         Operate::Plugin(command) => plugin::run(global, &printer, command).await,
         Operate::Journal(arguments) => journal::run(&client()?, &printer, arguments).await,
         Operate::Config(command) => config::run(global, &printer, &command),

@@ -88,6 +88,29 @@ fn every_command_is_read() {
     check("credential list", true);
     check("credential remove models", true);
     check("credential remove models --name n", true);
+    check("grant issue --box a --credential n", true);
+    check(
+        "grant issue --box a --credential u/n --ttl 24h --json",
+        true,
+    );
+    check("grant issue --box a", false);
+    check("grant issue --credential n", false);
+    check("grant issue --box a --credential n --ttl 25h", false);
+    check("grant issue --box a --credential n --ttl 0s", false);
+    check("grant list", true);
+    check("grant list --box a --json", true);
+    check("grant revoke 0123456789abcdef", true);
+    check("grant revoke --box a", true);
+    check("grant revoke", false);
+    check("grant revoke 01 --box a", false);
+    check("grant revoke ../boxes/a", false);
+    check("plugin revoke inference", true);
+    check(
+        "plugin revoke 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
+        true,
+    );
+    check("plugin revoke 001122", false);
+    check("plugin revoke", false);
     check("plugin list", true);
     check("plugin build", true);
     check("plugin build a b --out c", true);
@@ -111,6 +134,9 @@ async fn without_a_host_a_command_says_how_to_start_one() {
         "credential list",
         "plugin list",
         "box add a",
+        "grant list",
+        "grant revoke 01",
+        "plugin revoke inference",
     ] {
         let arguments = ["jackfield", "--config", &config]
             .into_iter()

@@ -8,6 +8,7 @@ pub mod allow;
 pub mod causes;
 pub mod declaration;
 pub mod escape;
+pub mod grant;
 pub mod headers;
 pub mod identify;
 pub mod json;
