@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 use crate::admin::{self, AdminSocket};
 use crate::chant::boxes::Boxes;
 use crate::chant::declarations::Declarations;
+use crate::chant::grants::Grants;
 use crate::chant::journal::Journal;
 use crate::chant::owned::Owned;
 use crate::chant::{self, Chant, KeepLimits, Patience, Upstreams, routes};
@@ -82,6 +83,7 @@ async fn with_store(
     let vault = Vault::open(store.clone(), key).await?;
     let boxes = Arc::new(Boxes::open(store.clone(), config.limits.requests_per_box).await?);
     let declarations = Arc::new(Declarations::open(store.clone()).await?);
+    let grants = Arc::new(Grants::open(store.clone(), jiff::Timestamp::now()).await?);
     let owned = Arc::new(Owned::open(store.clone()).await?);
     let journal = Arc::new(Journal::open(store.clone(), config.limits.journal_bytes).await?);
     let metrics = Arc::new(Metrics::with_connections(listener.open_connections()));
@@ -115,6 +117,7 @@ async fn with_store(
             store,
             boxes: boxes.clone(),
             declarations: declarations.clone(),
+            grants: grants.clone(),
             owned: owned.clone(),
             journal: journal.clone(),
             vault: vault.clone(),
@@ -135,6 +138,7 @@ async fn with_store(
             listen: running.listen,
             boxes,
             declarations,
+            grants,
             owned,
             journal,
             vault,

@@ -14,6 +14,7 @@ pub mod plugins;
 pub mod schema;
 pub mod sources;
 pub mod stand_ins;
+pub mod suite;
 pub mod tap;
 pub mod tls;
 pub mod upstream;

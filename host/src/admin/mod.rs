@@ -1,12 +1,13 @@
 //! The operator's API: JSON over a Unix socket of the host's own, for the
 //! user that the host runs as and for root. It reads and changes the records
-//! of boxes, secrets, credentials and plugins; it is never on the data path.
+//! of boxes, secrets, credentials, grants and plugins; it is never on the data path.
 
 mod boxes;
 pub mod client;
 mod credentials;
 mod env;
 mod failure;
+mod grants;
 mod journal;
 mod owned;
 mod plugins;
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::chant::boxes::Boxes;
 use crate::chant::declarations::Declarations;
+use crate::chant::grants::Grants;
 use crate::chant::journal::Journal;
 use crate::chant::owned::Owned;
 use crate::config::Config;
@@ -50,6 +52,8 @@ pub struct Parts {
     pub boxes: Arc<Boxes>,
     /// Their reports.
     pub declarations: Arc<Declarations>,
+    /// Grants.
+    pub grants: Arc<Grants>,
     /// What boxes own.
     pub owned: Arc<Owned>,
     /// What plugins note.
@@ -99,7 +103,15 @@ fn router(parts: Arc<Parts>) -> Router {
             "/credentials/{upstream}",
             put(credentials::set).delete(credentials::remove),
         )
+        .route(
+            "/grants",
+            get(grants::list)
+                .post(grants::issue)
+                .delete(grants::revoke_of),
+        )
+        .route("/grants/{id}", delete(grants::revoke))
         .route("/plugins", get(plugins::list))
+        .route("/plugins/{name}/revoke", post(plugins::revoke))
         .route("/plugins/{name}/approve", post(plugins::approve))
         .route(
             "/plugins/{name}/journal",

@@ -1,9 +1,10 @@
 //! What goes over the admin socket, and what `--json` prints: types of their
-//! own, with explicit conversions. Beside a new token nothing here that leaves
-//! the host is a secret; what comes in as a value has no `Debug`.
+//! own, with explicit conversions. Beside a new token or grant nothing here that
+//! leaves the host is a secret; what comes in as a value has no `Debug`.
 
 mod boxes;
 mod credentials;
+mod grants;
 mod journal;
 mod owned;
 mod plugins;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use boxes::{BoxView, CapabilityView, DeclarationView, EnvView, NewBox, Token, Variable};
 pub use credentials::{CredentialView, NewCredential};
+pub use grants::{GrantView, Issued, NewGrant};
 pub use journal::{JournalQuery, PruneQuery, RecordView};
 pub use owned::ThingView;
 pub use plugins::{PermissionView, PluginView};

@@ -4,12 +4,27 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use crate::chant::answers::Failure;
-use crate::rules::refusal::Refusal;
+use crate::rules::codings::content_codings;
+use crate::rules::refusal::{Refusal, RefusalKind};
+
+/// Refuses an encoded body where a plugin would be shown it: a token inside
+/// could not be overwritten.
+pub(super) fn refuse_encoded(headers: &HeaderMap) -> Result<(), Refusal> {
+    match content_codings(headers) {
+        Ok(codings) if codings.is_empty() => Ok(()),
+        Ok(_) | Err(_) => Err(Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            RefusalKind::InvalidRequest,
+            "The body of this request is read here, and may not be encoded. Send it without a content coding.",
+        )),
+    }
+}
 
 /// How long a body may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

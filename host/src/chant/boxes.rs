@@ -152,8 +152,8 @@ impl Boxes {
         self.change(name, |stored| stored.paused = paused).await
     }
 
-    /// Removes a box with its declaration, and then what plugins keep for it and
-    /// what it owned.
+    /// Removes a box with its declaration, and then its grants, what plugins
+    /// keep for it and what it owned.
     ///
     /// # Errors
     /// When there is no such box or the store fails.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use http::HeaderName;
 use http::request::Parts as Head;
 
@@ -11,9 +11,10 @@ use crate::chant::answers::Failure;
 use crate::chant::caller::Caller;
 use crate::chant::effects::Effects;
 use crate::chant::keep::Keep;
+use crate::chant::offers::Offered;
 use crate::chant::routes::PluginRoute;
 use crate::chant::{Chant, effects, offers};
-use crate::relay::{self, CallLimits, RelayFailure};
+use crate::relay::{self, CallLimits, Lease, RelayFailure};
 use crate::rules::declaration::Declaration;
 use crate::rules::manifest::Uses;
 use crate::rules::names::PluginName;
@@ -22,7 +23,7 @@ use crate::rules::plan::{
     Answers, Call, CallAnswer, CallFailure, SaidStep, ShownCaller, ShownRequest,
 };
 use crate::rules::plan_check::{
-    Bounds, Checked, CheckedNeed, CheckedPlan, check_need, check_plan, check_words,
+    Bounds, Checked, CheckedAction, CheckedNeed, CheckedPlan, check_need, check_plan, check_words,
 };
 use crate::rules::refusal::Refusal;
 
@@ -64,8 +65,12 @@ impl<'a> Asked<'a> {
 
 impl Chant {
     /// Asks a plugin what to do with a request: a checked plan whose effects
-    /// are on disk, or none when the plugin does not serve it.
-    pub(super) async fn decide(&self, asked: Asked<'_>) -> Result<Option<CheckedPlan>, Failure> {
+    /// are on disk, with what it stands on should it be a forward; or none when
+    /// the plugin does not serve it.
+    pub(super) async fn decide(
+        &self,
+        asked: Asked<'_>,
+    ) -> Result<Option<(CheckedPlan, Lease)>, Failure> {
         let plugin = &asked.matched.plugin;
         let manifest = plugin.manifest();
         let name = &manifest.name;
@@ -91,14 +96,15 @@ impl Chant {
         let words = permit.as_ref().map_or(&[][..], Permit::words);
         let granted = plugin.granted();
         let reachable = offers::reachable(words, granted);
-        let offered = match box_name {
+        let mut offered = match box_name {
             Some(box_name) => offers::offers(
                 &reachable,
                 box_name,
+                asked.of.and_then(|(caller, _)| caller.turn()),
                 &self.0.settings.upstreams,
                 &self.0.parts.vault,
             )?,
-            None => Vec::new(),
+            None => Offered::default(),
         };
         let leading = box_name.map_or_else(Vec::new, |box_name| {
             offers::leading(
@@ -110,12 +116,16 @@ impl Chant {
         });
         // What lasts belongs to a box.
         let uses = box_name.map_or_else(Uses::default, |_| granted.uses());
+        offered.stands_on = asked
+            .of
+            .map_or_else(Lease::default, |(caller, _)| caller.lease())
+            .and(plugin.lease());
         let credential_headers = self.credential_headers(&asked.matched.route.token);
         let bounds = Bounds {
             manifest,
             words,
             reachable: &reachable,
-            offers: &offered,
+            offers: &offered.offers,
             credential_headers: &credential_headers,
             uses: &uses,
             method: &asked.head.method,
@@ -126,7 +136,7 @@ impl Chant {
         let caller = ShownCaller {
             box_name: box_name.cloned(),
             words: words.iter().map(|word| word.as_str().to_owned()).collect(),
-            offers: offered.clone(),
+            offers: offered.offers.clone(),
             targets: leading,
             uses: uses.clone(),
         };
@@ -137,10 +147,15 @@ impl Chant {
             let need = match step {
                 SaidStep::Plan(plan) => {
                     let plan = check_plan(*plan, &bounds).map_err(planned)?;
-                    return self
-                        .settle(plan, name, asked.of.map(|(caller, _)| caller))
-                        .await
-                        .map(Some);
+                    let lease = match &plan.action {
+                        CheckedAction::Forward(forward) => {
+                            offered.lease(&forward.get().outbound)?
+                        }
+                        CheckedAction::Answer(_) | CheckedAction::Refuse(_) => Lease::default(),
+                    };
+                    let caller = asked.of.map(|(caller, _)| caller);
+                    let plan = self.settle(plan, name, caller).await?;
+                    return Ok(Some((plan, lease)));
                 }
                 SaidStep::Need(need) => need,
             };
@@ -152,7 +167,9 @@ impl Chant {
                 return Err(needs_a_box(name).into());
             };
             let need = check_need(need, &bounds).map_err(planned)?;
-            let (state, answers) = self.meet(need, name, caller, &credential_headers).await?;
+            let (state, answers) = self
+                .meet(need, name, caller, &credential_headers, &offered)
+                .await?;
             step = plugin.resume(state, answers).await.map_err(Failure::Call)?;
         }
     }
@@ -185,6 +202,7 @@ impl Chant {
         plugin: &PluginName,
         caller: &Caller,
         credential_headers: &[HeaderName],
+        offered: &Offered,
     ) -> Result<(Vec<u8>, Answers), Failure> {
         let keep = Keep {
             store: &self.0.parts.store,
@@ -203,11 +221,8 @@ impl Chant {
         let calls = need
             .calls
             .into_iter()
-            .map(|call| self.call(call, caller, credential_headers, limits));
-        let calls = join_all(calls)
-            .await
-            .into_iter()
-            .collect::<Result<_, Failure>>()?;
+            .map(|call| self.call(call, caller, credential_headers, offered, limits));
+        let calls = try_join_all(calls).await?;
         // Asked last: what a call brought may be another request's new thing.
         let own = |thing| self.0.parts.owned.has(caller.box_name(), thing);
         let answers = Answers {
@@ -224,10 +239,13 @@ impl Chant {
         call: Checked<Call>,
         caller: &Caller,
         credential_headers: &[HeaderName],
+        offered: &Offered,
         limits: CallLimits,
     ) -> Result<Result<CallAnswer, CallFailure>, Failure> {
-        let target = &call.get().outbound.target;
-        let Ok(destination) = self.locate(target, caller.box_name()) else {
+        let outbound = &call.get().outbound;
+        let lease = offered.lease(outbound);
+        let located = self.locate(&outbound.target, caller.box_name());
+        let (Ok(lease), Ok(destination)) = (lease, located) else {
             return Ok(Err(CallFailure::Unreachable));
         };
         let sealed = relay::seal_call(
@@ -238,7 +256,6 @@ impl Chant {
             &self.0.parts.vault,
         )
         .map_err(|error| error.refusal(&destination.name))?;
-        let lease = caller.lease();
         let body = call.into_inner().body;
         let relay = &self.0.parts.relay;
         let answer = relay.call(sealed, body, limits, lease.clone()).await;

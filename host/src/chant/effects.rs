@@ -9,7 +9,7 @@ use crate::chant::caller::Caller;
 use crate::chant::journal::JournalError;
 use crate::chant::keep::{Keep, KeepError};
 use crate::chant::owned::ClaimError;
-use crate::chant::{Chant, keep, owned};
+use crate::chant::{Chant, grants, keep, owned};
 use crate::rules::escape::escape_line;
 use crate::rules::names::{BoxName, PluginName};
 use crate::rules::owned::Thing;
@@ -146,9 +146,10 @@ fn not_claimed(error: ClaimError, plugin: &PluginName) -> Failure {
     }
 }
 
-/// Deletes what a box that is no more leaves: what plugins keep for it, and
-/// that it owned anything.
+/// Deletes what a box that is no more leaves: its grants, what plugins keep for
+/// it, and that it owned anything.
 pub(super) async fn purge(store: &Arc<dyn Store>, box_name: &BoxName) -> Result<(), StoreError> {
+    grants::purge(store, box_name).await?;
     keep::purge(store, box_name).await?;
     owned::purge(store, box_name).await
 }

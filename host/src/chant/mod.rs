@@ -14,6 +14,7 @@ pub mod declarations;
 mod declare;
 mod effects;
 mod ending;
+pub mod grants;
 pub mod journal;
 mod keep;
 mod locate;
@@ -22,6 +23,7 @@ pub mod owned;
 pub mod routes;
 mod serve;
 mod turns;
+mod visitor;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,6 +34,7 @@ use crate::chant::answers::Failure;
 use crate::chant::boxes::{Boxes, Known};
 use crate::chant::caller::Caller;
 use crate::chant::declarations::Declarations;
+use crate::chant::grants::Grants;
 use crate::chant::journal::Journal;
 use crate::chant::owned::Owned;
 use crate::chant::turns::Turns;
@@ -47,6 +50,7 @@ use crate::vault::Vault;
 pub use crate::chant::body::Patience;
 pub use crate::chant::keep::KeepLimits;
 pub use crate::chant::offers::Upstreams;
+pub(crate) use crate::chant::visitor::pointed;
 
 /// What the operator settles for this protocol.
 pub struct Settings {
@@ -83,6 +87,8 @@ pub struct Parts {
     pub boxes: Arc<Boxes>,
     /// Their reports.
     pub declarations: Arc<Declarations>,
+    /// The grants.
+    pub grants: Arc<Grants>,
     /// What boxes own.
     pub owned: Arc<Owned>,
     /// What plugins note.
@@ -148,7 +154,8 @@ impl Chant {
         Ok(found.ok_or_else(Caller::unknown)?)
     }
 
-    /// Who pays for this box's model calls, where it can be said.
+    /// Who pays for this box's model calls without a grant, where it can be
+    /// said.
     fn payer(&self, box_name: &BoxName) -> Option<Payer> {
         let live = self.0.parts.plugins.live();
         let routes = live
@@ -158,6 +165,7 @@ impl Chant {
         offers::payer(
             routes.filter_map(|route| route.payer_of.as_ref()),
             box_name,
+            &self.0.settings.upstreams,
             &self.0.parts.vault,
         )
     }

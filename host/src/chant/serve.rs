@@ -22,6 +22,7 @@ use crate::rules::payer::Payer;
 use crate::rules::plan::{Answer, ShownRequest};
 use crate::rules::plan_check::CheckedAction;
 use crate::rules::refusal::{Refusal, RefusalKind};
+use crate::rules::token::BoxToken;
 use crate::rules::{identify, paths};
 
 impl Chant {
@@ -101,11 +102,17 @@ impl Chant {
                     }
                     return self.answer_public(&matched, &head, body).await;
                 }
-                let caller = Caller::identify(self.boxes(), &head, &matched.route.token)?;
-                self.take_room(&caller, ending)?;
-                if matched.route.payer_of.is_some() {
-                    *payer = self.payer(caller.box_name());
+                let mut caller = Caller::identify(self.boxes(), &head, &matched.route.token)?;
+                if let Some(upstream) = &matched.route.payer_of {
+                    let now = jiff::Timestamp::now();
+                    caller.take_turn(self.turn(&head, caller.box_name(), upstream, now));
+                    // Said on whatever comes of the request from here on.
+                    *payer = match caller.turn() {
+                        Some(turn) => turn.payer(),
+                        None => self.payer(caller.box_name()),
+                    };
                 }
+                self.take_room(&caller, ending)?;
                 self.answer_box(&matched, &head, body, &caller, ending)
                     .await
             }
@@ -127,9 +134,12 @@ impl Chant {
         head: &Head,
         body: InboundBody,
     ) -> Result<Reply, Failure> {
-        let whole = self.read_if_asked(matched, body).await?.0;
+        if matched.route.inputs.body > 0 {
+            body::refuse_encoded(&head.headers)?;
+        }
+        let whole = self.read_if_asked(matched, body, None).await?.0;
         let asked = Asked::public(matched, head, self.show(matched, head, whole));
-        let plan = self.decide(asked).await?.ok_or_else(not_served)?;
+        let (plan, _) = self.decide(asked).await?.ok_or_else(not_served)?;
         match plan.action {
             CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
             CheckedAction::Refuse(refusal) => Err(refusal.into()),
@@ -157,11 +167,14 @@ impl Chant {
             // The body is read for a box that declares the capability at all;
             // the words are held to the rule once they are known.
             self.hold_to_capability(matched, declared)?;
+            body::refuse_encoded(&head.headers)?;
         }
-        let (whole, rest) = self.read_if_asked(matched, ending.counting(body)).await?;
+        let (whole, rest) = self
+            .read_if_asked(matched, ending.counting(body), Some(caller.token()))
+            .await?;
         let shown = self.show(matched, head, whole);
         let asked = Asked::of_box(matched, head, shown, caller, declared);
-        let plan = self.decide(asked).await?.ok_or_else(not_served)?;
+        let (plan, lease) = self.decide(asked).await?.ok_or_else(not_served)?;
         match plan.action {
             CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
             CheckedAction::Refuse(refusal) => Err(refusal.into()),
@@ -182,13 +195,8 @@ impl Chant {
                 )
                 .map_err(|error| error.refusal(&destination.name))?;
                 ending.target = Some(target);
-                ending.lease = Some(caller.lease());
-                let relayed = self
-                    .0
-                    .parts
-                    .relay
-                    .forward(sealed, rest, caller.lease())
-                    .await;
+                ending.lease = Some(lease.clone());
+                let relayed = self.0.parts.relay.forward(sealed, rest, lease).await;
                 relayed.map(Reply::Stream).map_err(|failure| match failure {
                     // It was not the upstream that was silent.
                     RelayFailure::Silent if ending.awaits_box() => Failure::Slow,
@@ -246,6 +254,7 @@ impl Chant {
         &self,
         matched: &PluginRoute,
         body: B,
+        token: Option<&BoxToken>,
     ) -> Result<(Option<Bytes>, RequestBody), Failure>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -257,7 +266,7 @@ impl Chant {
                 let whole =
                     body::read(body, most.min(self.0.settings.max_body), self.patience()).await?;
                 // The upstream gets what the plugin saw: no token, same length.
-                let masked = identify::mask_body(whole);
+                let masked = identify::mask_body(whole, token);
                 Ok((Some(masked.clone()), RequestBody::full(masked)))
             }
         }

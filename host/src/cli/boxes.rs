@@ -19,13 +19,13 @@ pub enum BoxCommand {
     },
     /// List boxes with what they declared
     List,
-    /// Make a new token and print it; the old one stops working at once
+    /// Make a new token and print it; the old one stops working at once, and what it has open is cut
     Rotate {
         /// The box
         #[arg(value_parser = BoxName::parse)]
         name: BoxName,
     },
-    /// Remove a box with its token, secrets and credentials
+    /// Remove a box with its token, secrets, credentials and grants; what it has open is cut
     Remove {
         /// The box
         #[arg(value_parser = BoxName::parse)]

@@ -2,6 +2,9 @@
 //! it is asked.
 
 use std::fmt;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
 
 use crate::plugins::call::{Instance, Runner};
 use crate::plugins::convert;
@@ -11,8 +14,6 @@ use crate::rules::manifest::Manifest;
 use crate::rules::permission::Grants;
 use crate::rules::plan::{Answers, SaidStep, ShownCaller, ShownRequest};
 
-use std::sync::Arc;
-
 /// A live plugin. Whoever holds one can finish asking it, also when another
 /// version has taken its place.
 pub struct LivePlugin {
@@ -20,6 +21,7 @@ pub struct LivePlugin {
     hash: ComponentHash,
     grants: Grants,
     runner: Arc<Runner>,
+    lease: CancellationToken,
 }
 
 /// A request on which a plugin has named its words. It holds the instance, so
@@ -37,12 +39,14 @@ impl LivePlugin {
         hash: ComponentHash,
         grants: Grants,
         runner: Arc<Runner>,
+        lease: CancellationToken,
     ) -> Self {
         Self {
             manifest,
             hash,
             grants,
             runner,
+            lease,
         }
     }
 
@@ -62,6 +66,12 @@ impl LivePlugin {
     #[must_use]
     pub fn granted(&self) -> &Grants {
         &self.grants
+    }
+
+    /// Cancelled when its approval is taken back: what it had relayed is cut.
+    #[must_use]
+    pub fn lease(&self) -> &CancellationToken {
+        &self.lease
     }
 
     /// Asks a fresh instance which words a request needs.

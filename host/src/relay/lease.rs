@@ -20,6 +20,13 @@ impl Lease {
         self
     }
 
+    /// This lease, which from here on also ends with that one.
+    #[must_use]
+    pub fn with(mut self, other: &Self) -> Self {
+        self.0.extend_from_slice(&other.0);
+        self
+    }
+
     /// Whether anything that it stands on was taken back.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {

@@ -1,13 +1,20 @@
 //! Where a box's token stands in a request. It says which tokens were shown
 //! and never whether one is known: the caller looks that up by hash.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 
+use crate::rules::headers::CHANT_GRANT;
 use crate::rules::manifest::TokenPlace;
-use crate::rules::token::{BoxToken, TOKEN_LENGTH, find_tokens};
+use crate::rules::scrub::{Instead, Matcher, Scrub};
+use crate::rules::token::{
+    BoxToken, GrantValue, TOKEN_LENGTH, find_grants, find_tokens, holds_grant_shape,
+    holds_token_shape, shapes,
+};
 
 /// What a request shows for itself.
 #[derive(Debug, PartialEq, Eq)]
@@ -74,7 +81,62 @@ pub fn tokens_in_path(path: &str) -> impl Iterator<Item = (String, BoxToken)> {
     in_encoded(path).map(|token| ("the path".to_owned(), token))
 }
 
-/// The query with every token overwritten by `*`, for a plugin to see.
+/// The grant that a request shows: the one well-formed value of its one
+/// `chant-grant` line.
+#[must_use]
+pub fn shown_grant(headers: &HeaderMap) -> Option<GrantValue> {
+    let mut lines = headers.get_all(CHANT_GRANT).into_iter();
+    let only = lines.next().filter(|_| lines.next().is_none())?;
+    GrantValue::parse(only.as_bytes())
+}
+
+/// Every grant that stands in a request's `chant-grant` lines, shown well or
+/// not: what must not leave in its body.
+#[must_use]
+pub fn carried_grants(headers: &HeaderMap) -> Vec<GrantValue> {
+    let lines = headers.get_all(CHANT_GRANT).into_iter();
+    let mut carried: Vec<GrantValue> = Vec::new();
+    for grant in lines.flat_map(|line| find_grants(line.as_bytes())) {
+        if !carried.contains(&grant) {
+            carried.push(grant);
+        }
+    }
+    carried
+}
+
+/// Where something of a grant's shape stands that is not its own header, in
+/// words for people. Credential headers do not count: they are not sent on.
+#[must_use]
+pub fn stray_grant(
+    headers: &HeaderMap,
+    path_and_query: &str,
+    credential_headers: &[HeaderName],
+) -> Option<String> {
+    let (path, query) = path_and_query
+        .split_once('?')
+        .unwrap_or((path_and_query, ""));
+    let is_own = |name: &HeaderName| {
+        *name == AUTHORIZATION || *name == CHANT_GRANT || credential_headers.contains(name)
+    };
+    let stands = |value: &[u8]| {
+        holds_grant_shape(value)
+            || decoded_basic(value).is_some_and(|decoded| holds_grant_shape(&decoded))
+    };
+    let header = headers
+        .iter()
+        .find(|(name, value)| !is_own(name) && stands(value.as_bytes()));
+    if let Some((name, _)) = header {
+        return Some(format!("the header {name}"));
+    }
+    let parts = [("the query", query), ("the path", path)];
+    let found = parts
+        .into_iter()
+        .find(|(_, part)| holds_grant_shape(part.as_bytes()));
+    found.map(|(place, _)| place.to_owned())
+}
+
+/// The query with every token and grant overwritten by `*`, for a plugin to
+/// see.
 #[must_use]
 pub fn mask_query(query: &str) -> String {
     let mut masked = String::with_capacity(query.len());
@@ -82,7 +144,7 @@ pub fn mask_query(query: &str) -> String {
         if index > 0 {
             masked.push('&');
         }
-        if in_encoded(pair).next().is_some() {
+        if holds_token_shape(pair.as_bytes()) {
             masked.extend(pair.chars().map(|c| if c == '=' { '=' } else { '*' }));
         } else {
             masked.push_str(pair);
@@ -91,15 +153,29 @@ pub fn mask_query(query: &str) -> String {
     masked
 }
 
-/// A body with every token overwritten by `*`; its length stays.
+/// A body for a plugin to see: whatever has the shape of a token or a grant is
+/// overwritten by `*`, and so is this box's token in any form. Its length
+/// stays.
 #[must_use]
-pub fn mask_body(body: Bytes) -> Bytes {
-    let found = find_tokens(&body);
+pub fn mask_body(body: Bytes, token: Option<&BoxToken>) -> Bytes {
+    let matcher = token.and_then(|token| Matcher::new(token.as_str().as_bytes()));
+    let body = match matcher {
+        Some(matcher) => {
+            let mut scrub = Scrub::new(Arc::new(matcher), Instead::Stars);
+            let sure = scrub.push(body);
+            match scrub.finish() {
+                rest if rest.is_empty() => sure,
+                rest => [sure, rest].concat().into(),
+            }
+        }
+        None => body,
+    };
+    let found: Vec<usize> = shapes(&body).collect();
     if found.is_empty() {
         return body;
     }
     let mut masked = body.to_vec();
-    for (start, _) in found {
+    for start in found {
         if let Some(token) = masked.get_mut(start..start + TOKEN_LENGTH) {
             token.fill(b'*');
         }
@@ -107,14 +183,19 @@ pub fn mask_body(body: Bytes) -> Bytes {
     masked.into()
 }
 
-/// The headers of these names, less every line that holds a token.
+/// The headers of these names, less every line that holds a token or a grant.
 #[must_use]
 pub fn without_tokens(headers: &HeaderMap, names: &[HeaderName]) -> Vec<(String, Vec<u8>)> {
     headers
         .iter()
-        .filter(|(name, value)| names.contains(name) && in_value(value.as_bytes()).next().is_none())
+        .filter(|(name, value)| names.contains(name) && !holds_either(value.as_bytes()))
         .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
         .collect()
+}
+
+fn holds_either(value: &[u8]) -> bool {
+    holds_token_shape(value)
+        || decoded_basic(value).is_some_and(|decoded| holds_token_shape(&decoded))
 }
 
 fn one_of(found: impl Iterator<Item = Option<BoxToken>>) -> Shown {

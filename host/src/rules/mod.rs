@@ -6,8 +6,10 @@
 pub mod address;
 pub mod allow;
 pub mod causes;
+pub mod codings;
 pub mod declaration;
 pub mod escape;
+pub mod grant;
 pub mod headers;
 pub mod identify;
 pub mod json;

@@ -104,6 +104,21 @@ pub(super) fn vault_key(arguments: &ServeArguments) -> Result<Option<Zeroizing<S
     Ok(Some(Zeroizing::new(trimmed.to_owned())))
 }
 
+/// What the conformance suite tells the broker that it starts.
+const CONFORMANCE: &str = "CONFORMANCE_ENV";
+
+/// The conformance suite's environment, as it stands there.
+pub(super) fn conformance_environment() -> Result<String> {
+    let Some(text) = std::env::var_os(CONFORMANCE) else {
+        bail!(
+            "`serve --conformance` serves what {CONFORMANCE} says, and it is not set. Run it under the suite, which sets it: \
+             jackfield conformance --start 'jackfield serve --conformance'"
+        );
+    };
+    text.into_string()
+        .map_err(|_| anyhow::anyhow!("{CONFORMANCE} is no text"))
+}
+
 /// SIGTERM and SIGINT.
 pub(super) struct Signals {
     terminate: Signal,
