@@ -14,7 +14,7 @@ use crate::chant::ending::{Ending, Told};
 use crate::chant::routes::{self, Destination, PluginRoute};
 use crate::chant::{Chant, body, declare};
 use crate::listen::{InboundBody, ResponseBody};
-use crate::relay::{self, HeaderPolicy, RelayBody, RequestBody};
+use crate::relay::{self, HeaderPolicy, RelayBody, RelayFailure, RequestBody};
 use crate::rules::declaration::Declaration;
 use crate::rules::headers::{is_plainly_framed, plugin_may_see};
 use crate::rules::manifest::TokenPlace;
@@ -197,9 +197,11 @@ impl Chant {
                 ending.target = Some(target);
                 ending.lease = Some(lease.clone());
                 let relayed = self.0.parts.relay.forward(sealed, rest, lease).await;
-                relayed
-                    .map(Reply::Stream)
-                    .map_err(|failure| Failure::Relay(failure, destination.name.clone()))
+                relayed.map(Reply::Stream).map_err(|failure| match failure {
+                    // It was not the upstream that was silent.
+                    RelayFailure::Silent if ending.awaits_box() => Failure::Slow,
+                    failure => Failure::Relay(failure, destination.name.clone()),
+                })
             }
         }
     }
@@ -262,7 +264,7 @@ impl Chant {
             0 => Ok((None, RequestBody::stream(body))),
             most => {
                 let whole =
-                    body::read(body, most.min(self.0.settings.max_body), self.idle()).await?;
+                    body::read(body, most.min(self.0.settings.max_body), self.patience()).await?;
                 // The upstream gets what the plugin saw: no token, same length.
                 let masked = identify::mask_body(whole, token);
                 Ok((Some(masked.clone()), RequestBody::full(masked)))
