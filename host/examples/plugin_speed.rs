@@ -86,6 +86,8 @@ async fn measure(plugin: &Arc<LivePlugin>, headers: usize) -> anyhow::Result<Vec
             box_name: None,
             words: vec!["agent".to_owned()],
             offers: Vec::new(),
+            targets: Vec::new(),
+            uses: jackfield::rules::manifest::Uses::default(),
         };
         let started = Instant::now();
         plugin.decide(shown).await?.route(caller).await?;

@@ -15,7 +15,10 @@ use zeroize::Zeroizing;
 use crate::admin::{self, AdminSocket};
 use crate::chant::boxes::Boxes;
 use crate::chant::declarations::Declarations;
-use crate::chant::{self, Chant, Upstreams, routes};
+use crate::chant::grants::Grants;
+use crate::chant::journal::Journal;
+use crate::chant::owned::Owned;
+use crate::chant::{self, Chant, KeepLimits, Patience, Upstreams, routes};
 use crate::config::{self, Config};
 use crate::listen::{ListenSettings, Listener, TlsSettings};
 use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins};
@@ -80,7 +83,10 @@ async fn with_store(
     let vault = Vault::open(store.clone(), key).await?;
     let boxes = Arc::new(Boxes::open(store.clone(), config.limits.requests_per_box).await?);
     let declarations = Arc::new(Declarations::open(store.clone()).await?);
-    let metrics = Arc::new(Metrics::default());
+    let grants = Arc::new(Grants::open(store.clone(), jiff::Timestamp::now()).await?);
+    let owned = Arc::new(Owned::open(store.clone()).await?);
+    let journal = Arc::new(Journal::open(store.clone(), config.limits.journal_bytes).await?);
+    let metrics = Arc::new(Metrics::with_connections(listener.open_connections()));
 
     let plugins = Plugins::open(plugin_settings(&config), store.clone(), cache_key).await?;
     let approve = if options.approve_plugins {
@@ -111,6 +117,9 @@ async fn with_store(
             store,
             boxes: boxes.clone(),
             declarations: declarations.clone(),
+            grants: grants.clone(),
+            owned: owned.clone(),
+            journal: journal.clone(),
             vault: vault.clone(),
             plugins: plugins.clone(),
             relay,
@@ -129,6 +138,9 @@ async fn with_store(
             listen: running.listen,
             boxes,
             declarations,
+            grants,
+            owned,
+            journal,
             vault,
             plugins,
             metrics,
@@ -260,12 +272,19 @@ fn chant_settings(config: &Config) -> Result<chant::Settings> {
             .iter()
             .filter_map(|(name, plugin)| Some((name.clone(), plugin.settings.clone()?)))
             .collect(),
-        idle: limits.idle,
+        patience: Patience {
+            idle: limits.idle,
+            whole: limits.body,
+        },
         max_body: limits.buffered_body_bytes,
         max_rounds: limits.rounds,
         max_calls: limits.calls,
         max_call_ms: milliseconds(limits.call),
         max_call_bytes: limits.call_bytes,
+        keep: KeepLimits {
+            bytes: limits.keep_bytes_per_box,
+            keys: limits.keep_keys_per_box,
+        },
     })
 }
 

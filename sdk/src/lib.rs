@@ -54,12 +54,13 @@ mod manifest;
 mod request;
 mod step;
 
+pub mod json;
 pub mod refuse;
 
 pub use crate::export::Capability;
 pub use crate::manifest::{any_secret, secret, upstream};
 pub use crate::request::{is_secret_name, needs, needs_nothing, not_served};
-pub use crate::step::header;
+pub use crate::step::{header, thing};
 
 /// The contract's types, under one name.
 pub mod contract {
@@ -68,8 +69,9 @@ pub mod contract {
         RouteEntry, Step, Substitution, TokenPlace, Uses, Word,
     };
     pub use crate::bindings::exports::jackfield::plugin::types::{
-        Answers, Call, CallAnswer, CallFailure, Header, HeaderPlacement, LogLevel, LogLine, Need,
-        Offer, PathChoice, Payer, PayerKind, Placement, QueryChoice, Refusal, Target, Write,
+        Answers, Call, CallAnswer, CallFailure, Expected, Header, HeaderPlacement, Listing,
+        LogLevel, LogLine, Need, Offer, PathChoice, Payer, PayerKind, Placement, QueryChoice,
+        Refusal, Target, Thing, Write,
     };
 }
 
@@ -77,11 +79,11 @@ pub mod contract {
 pub mod prelude {
     pub use crate::contract::{
         Answer, Answers, Call, Caller, Forward, Manifest, Need, Offer, Placement, Plan, Refusal,
-        Request, RouteEntry, Step, Target, Word,
+        Request, RouteEntry, Step, Target, Thing, Word,
     };
     pub use crate::refuse;
     pub use crate::{
         Capability, any_secret, header, is_secret_name, needs, needs_nothing, not_served, secret,
-        upstream,
+        thing, upstream,
     };
 }

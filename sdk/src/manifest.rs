@@ -36,6 +36,7 @@ impl Manifest {
             uses: Uses {
                 keep: false,
                 journal: false,
+                owned_kinds: Vec::new(),
             },
             limits: Limits {
                 time_ms: 0,
@@ -85,6 +86,13 @@ impl Manifest {
     #[must_use]
     pub fn journal(mut self) -> Self {
         self.uses.journal = true;
+        self
+    }
+
+    /// Asks which things of these kinds a box owns, and records new ones.
+    #[must_use]
+    pub fn owned_kinds<const N: usize>(mut self, kinds: [&str; N]) -> Self {
+        self.uses.owned_kinds = kinds.map(str::to_owned).into();
         self
     }
 

@@ -1,6 +1,6 @@
 //! Reading what the host shows, and answering `scopes`.
 
-use crate::contract::{Caller, Offer, Request, Target};
+use crate::contract::{Answers, Caller, Offer, Request, Target, Uses};
 
 /// The request needs these words, all of them.
 #[must_use]
@@ -56,12 +56,65 @@ impl Request {
 }
 
 impl Caller {
+    /// A box with no words, nothing on offer and nothing granted: what a
+    /// plugin's own tests begin with.
+    #[must_use]
+    pub fn of(box_name: &str) -> Self {
+        Self {
+            box_name: Some(box_name.to_owned()),
+            words: Vec::new(),
+            credentials: Vec::new(),
+            targets: Vec::new(),
+            uses: Uses {
+                keep: false,
+                journal: false,
+                owned_kinds: Vec::new(),
+            },
+        }
+    }
+
     /// The first credential on offer for a target.
     #[must_use]
     pub fn offer_for(&self, target: &Target) -> Option<&Offer> {
         self.credentials
             .iter()
             .find(|offer| offer.target == *target)
+    }
+
+    /// Whether a permitted word leads to a target right now: whether the
+    /// operator configured the upstream, or the box holds the secret.
+    ///
+    /// ```
+    /// # use jackfield_sdk::prelude::*;
+    /// fn receiver(caller: &Caller) -> Step {
+    ///     if caller.reaches(&upstream("receiver")) {
+    ///         return Forward::to(upstream("receiver")).into();
+    ///     }
+    ///     if !caller.uses.journal {
+    ///         return refuse::not_implemented("This broker keeps no feedback.").into();
+    ///     }
+    ///     Plan::from(Answer::status(202)).journal("a record").into()
+    /// }
+    /// # let mut caller = Caller::of("box");
+    /// # caller.uses.journal = true;
+    /// # assert!(matches!(receiver(&caller), Step::Plan(plan) if plan.journal.len() == 1));
+    /// ```
+    #[must_use]
+    pub fn reaches(&self, target: &Target) -> bool {
+        self.targets.contains(target)
+    }
+}
+
+impl Answers {
+    /// Nothing was brought back: what a plugin's own tests begin with.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self {
+            calls: Vec::new(),
+            reads: Vec::new(),
+            lists: Vec::new(),
+            owned: Vec::new(),
+        }
     }
 }
 

@@ -2,8 +2,9 @@
 //! what it needs first.
 
 use crate::contract::{
-    Action, Answer, Call, Forward, Header, HeaderEdit, HeaderPlacement, LogLevel, LogLine, Need,
-    Offer, PathChoice, Placement, Plan, QueryChoice, Refusal, Step, Substitution, Target, Write,
+    Action, Answer, Call, Expected, Forward, Header, HeaderEdit, HeaderPlacement, Listing,
+    LogLevel, LogLine, Need, Offer, PathChoice, Placement, Plan, QueryChoice, Refusal, Step,
+    Substitution, Target, Thing, Write,
 };
 
 /// A header line.
@@ -12,6 +13,15 @@ pub fn header(name: &str, value: impl AsRef<[u8]>) -> Header {
     Header {
         name: name.to_owned(),
         value: value.as_ref().to_owned(),
+    }
+}
+
+/// A thing that an upstream gave an id to.
+#[must_use]
+pub fn thing(kind: &str, id: &str) -> Thing {
+    Thing {
+        kind: kind.to_owned(),
+        id: id.to_owned(),
     }
 }
 
@@ -157,27 +167,69 @@ impl Plan {
             action,
             writes: Vec::new(),
             journal: Vec::new(),
+            owns: Vec::new(),
             log: Vec::new(),
         }
     }
 
     /// Keeps a value under a key.
     #[must_use]
-    pub fn write(mut self, key: &str, value: impl Into<Vec<u8>>) -> Self {
+    pub fn write(self, key: &str, value: impl Into<Vec<u8>>) -> Self {
+        self.write_if(key, Expected::Anything, value)
+    }
+
+    /// Keeps a value under a key, if the key holds now what is expected. If it
+    /// does not, nothing of this plan is made, and the box is told to send its
+    /// request again.
+    ///
+    /// ```
+    /// # use jackfield_sdk::{contract::Expected, prelude::*};
+    /// /// Counts up, and loses no count to a request that runs beside.
+    /// fn count(held: Option<Vec<u8>>) -> Plan {
+    ///     let before = held.as_deref().map_or(0, |held| held.len());
+    ///     let expected = held.map_or(Expected::Nothing, Expected::Value);
+    ///     Plan::from(Answer::status(200)).write_if("count", expected, vec![b'i'; before + 1])
+    /// }
+    /// # assert_eq!(count(None).writes[0].value.as_deref(), Some(&b"i"[..]));
+    /// ```
+    #[must_use]
+    pub fn write_if(mut self, key: &str, expects: Expected, value: impl Into<Vec<u8>>) -> Self {
         self.writes.push(Write {
             key: key.to_owned(),
             value: Some(value.into()),
+            expects,
         });
         self
     }
 
     /// Deletes a key.
     #[must_use]
-    pub fn delete(mut self, key: &str) -> Self {
+    pub fn delete(self, key: &str) -> Self {
+        self.delete_if(key, Expected::Anything)
+    }
+
+    /// Deletes a key, if it holds now what is expected: see
+    /// [`Plan::write_if`].
+    #[must_use]
+    pub fn delete_if(mut self, key: &str, expects: Expected) -> Self {
         self.writes.push(Write {
             key: key.to_owned(),
             value: None,
+            expects,
         });
+        self
+    }
+
+    /// Records a thing as the box's own.
+    ///
+    /// ```
+    /// # use jackfield_sdk::prelude::*;
+    /// let plan = Plan::from(Answer::status(201)).own(thing("conversations", "c-1"));
+    /// # assert_eq!(plan.owns, [thing("conversations", "c-1")]);
+    /// ```
+    #[must_use]
+    pub fn own(mut self, thing: Thing) -> Self {
+        self.owns.push(thing);
         self
     }
 
@@ -200,6 +252,17 @@ impl Plan {
 }
 
 impl Call {
+    /// A call like the request that is being decided: its path as received less
+    /// the prefix, and its query.
+    #[must_use]
+    pub fn as_received(method: &str, target: Target) -> Self {
+        Self {
+            path: PathChoice::Received(0),
+            query: QueryChoice::Received,
+            ..Self::new(method, target, "/")
+        }
+    }
+
     /// A call of this method to a literal path of the manifest.
     #[must_use]
     pub fn new(method: &str, target: Target, path: &str) -> Self {
@@ -245,6 +308,8 @@ impl Need {
         Self {
             calls: Vec::new(),
             reads: Vec::new(),
+            lists: Vec::new(),
+            owned: Vec::new(),
             deadline_ms: 0,
             state: state.into(),
         }
@@ -261,6 +326,34 @@ impl Need {
     #[must_use]
     pub fn read(mut self, key: &str) -> Self {
         self.reads.push(key.to_owned());
+        self
+    }
+
+    /// Needs the names of the keys that begin so, the first 1,000.
+    #[must_use]
+    pub fn list(mut self, prefix: &str) -> Self {
+        self.lists.push(Listing {
+            prefix: prefix.to_owned(),
+            after: None,
+        });
+        self
+    }
+
+    /// Needs the names of the keys that begin so and come after `after`, the
+    /// next 1,000.
+    #[must_use]
+    pub fn list_after(mut self, prefix: &str, after: &str) -> Self {
+        self.lists.push(Listing {
+            prefix: prefix.to_owned(),
+            after: Some(after.to_owned()),
+        });
+        self
+    }
+
+    /// Needs to know whether the box owns one more thing.
+    #[must_use]
+    pub fn owned(mut self, thing: Thing) -> Self {
+        self.owned.push(thing);
         self
     }
 }

@@ -2,21 +2,36 @@
 //! components. A module for each part of the protocol; each refusal is also
 //! held to having touched no upstream.
 
+mod bad_input;
+mod bad_input_h2;
+mod bad_input_heads;
+mod bad_input_slow;
+mod conformance;
 mod credentials;
+mod decide;
 mod declaration;
 mod durability;
 mod egress;
+mod feedback;
+mod fountain;
+mod grants;
 mod identify;
 mod inference;
+mod journal;
+mod keep;
 mod layering;
 mod leftovers;
 mod lifecycle;
 mod limits;
 mod no_capability;
+mod notes;
+mod ownership;
 mod paths;
+mod payer;
 mod plugins;
 mod plumbing;
 mod python_sdk;
+mod revocation;
 mod rule;
 mod stand_ins;
 mod streams;

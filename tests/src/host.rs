@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStdout, Command};
 
 use crate::soon;
@@ -169,6 +170,21 @@ impl Home {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
+    }
+
+    /// The running host's counters.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub async fn metrics(&self) -> String {
+        let socket = self.state().join("admin.sock");
+        let mut stream = UnixStream::connect(socket).await.expect("the admin socket");
+        let asked = b"GET /metrics HTTP/1.1\r\nhost: jackfield\r\nconnection: close\r\n\r\n";
+        stream.write_all(asked).await.expect("the host reads");
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer);
+        soon("the counters", read).await.expect("the host answers");
+        answer
     }
 
     /// Starts the host and waits until it listens.

@@ -79,22 +79,83 @@ pub fn echo(received: &Received) -> Reply {
     }
 }
 
-fn message(received: &Received) -> Reply {
-    let asked: Value = serde_json::from_slice(&received.body).unwrap_or(Value::Null);
-    if asked["stream"] == json!(true) {
-        return Reply::status(200)
-            .header("content-type", "text/event-stream")
-            .body(events("Hello from the stand-in.").concat());
-    }
+/// A whole message of one text.
+#[must_use]
+pub fn said(text: &str) -> Reply {
     Reply::json(
         200,
         &json!({"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL,
-            "content": [{"type": "text", "text": "Hello from the stand-in."}],
+            "content": [{"type": "text", "text": text}],
             "stop_reason": "end_turn", "stop_sequence": null,
             "usage": {"input_tokens": 12, "output_tokens": 5}}),
     )
 }
 
+/// Something that a JSON Schema holds of: of an enumeration the first, and of
+/// the numbers in one object an even share.
+#[must_use]
+pub fn instance(schema: &Value) -> Value {
+    if let Some(first) = schema["enum"].get(0) {
+        return first.clone();
+    }
+    match schema["type"].as_str() {
+        Some("object") => {
+            let Some(properties) = schema["properties"].as_object() else {
+                return json!({});
+            };
+            let is_number = |property: &&Value| property["type"] == "number";
+            let numbers = properties.values().filter(is_number).count();
+            let filled = properties.iter().map(|(name, property)| {
+                let value = if is_number(&property) {
+                    json!(1.0 / numbers as f64)
+                } else {
+                    instance(property)
+                };
+                (name.clone(), value)
+            });
+            Value::Object(filled.collect())
+        }
+        Some("string") => json!("The stand-in's reason."),
+        Some("number") => json!(0.5),
+        _ => Value::Null,
+    }
+}
+
+fn message(received: &Received) -> Reply {
+    let asked: Value = serde_json::from_slice(&received.body).unwrap_or(Value::Null);
+    let schema = &asked["output_config"]["format"]["schema"];
+    if schema.is_object() {
+        return said(&instance(schema).to_string());
+    }
+    if asked["stream"] == json!(true) {
+        return Reply::status(200)
+            .header("content-type", "text/event-stream")
+            .body(events("Hello from the stand-in.").concat());
+    }
+    said("Hello from the stand-in.")
+}
+
 fn model() -> Value {
     json!({"id": MODEL, "type": "model", "display_name": "Stand-in", "created_at": "2026-01-01T00:00:00Z"})
+}
+
+/// Fountain's API, as far as the protocol names it: what is asked for as `wanted`
+/// is created, a collection shows everybody's, and a thing shows its path.
+#[must_use]
+pub fn fountain(received: &Received) -> Reply {
+    let path = received.target.split('?').next().unwrap_or("");
+    let collection = path.rsplit('/').next().unwrap_or("");
+    let asked: Value = serde_json::from_slice(&received.body).unwrap_or(Value::Null);
+    match (received.method.as_str(), collection) {
+        ("POST", "conversations") => Reply::json(201, &json!({"id": asked["wanted"]})),
+        ("POST", "sandboxes") => Reply::json(201, &json!({"data": {"id": asked["wanted"]}})),
+        ("GET", "conversations" | "sandboxes" | "vaults") => {
+            let things = ["c-1", "c-2", "theirs"].map(|id| json!({"id": id, "title": "t"}));
+            Reply::json(
+                200,
+                &json!({"data": things, "total": 3, "has_more": true, "next_cursor": "more"}),
+            )
+        }
+        _ => Reply::json(200, &json!({"path": received.target})),
+    }
 }

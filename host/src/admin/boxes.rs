@@ -66,7 +66,7 @@ pub(super) async fn remove(
         .await
         .map_err(|error| Failure::said(&error))?;
     Ok(done(format!(
-        "removed box {name}, its token and its secrets"
+        "removed box {name}, its token, its secrets and its grants"
     )))
 }
 

@@ -1,12 +1,15 @@
 //! The operator's API: JSON over a Unix socket of the host's own, for the
 //! user that the host runs as and for root. It reads and changes the records
-//! of boxes, secrets, credentials and plugins; it is never on the data path.
+//! of boxes, secrets, credentials, grants and plugins; it is never on the data path.
 
 mod boxes;
 pub mod client;
 mod credentials;
 mod env;
 mod failure;
+mod grants;
+mod journal;
+mod owned;
 mod plugins;
 mod secrets;
 mod socket;
@@ -23,6 +26,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::chant::boxes::Boxes;
 use crate::chant::declarations::Declarations;
+use crate::chant::grants::Grants;
+use crate::chant::journal::Journal;
+use crate::chant::owned::Owned;
 use crate::config::Config;
 use crate::plugins::Plugins;
 use crate::telemetry::Metrics;
@@ -46,6 +52,12 @@ pub struct Parts {
     pub boxes: Arc<Boxes>,
     /// Their reports.
     pub declarations: Arc<Declarations>,
+    /// Grants.
+    pub grants: Arc<Grants>,
+    /// What boxes own.
+    pub owned: Arc<Owned>,
+    /// What plugins note.
+    pub journal: Arc<Journal>,
     /// Secrets and credentials.
     pub vault: Vault,
     /// Plugins.
@@ -77,6 +89,10 @@ fn router(parts: Arc<Parts>) -> Router {
         .route("/boxes/{box}/pause", post(boxes::pause))
         .route("/boxes/{box}/resume", post(boxes::resume))
         .route("/boxes/{box}/env", get(boxes::env))
+        .route(
+            "/boxes/{box}/owned",
+            get(owned::list).put(owned::give).delete(owned::take),
+        )
         .route("/secrets", get(secrets::list))
         .route(
             "/secrets/{box}/{name}",
@@ -87,8 +103,20 @@ fn router(parts: Arc<Parts>) -> Router {
             "/credentials/{upstream}",
             put(credentials::set).delete(credentials::remove),
         )
+        .route(
+            "/grants",
+            get(grants::list)
+                .post(grants::issue)
+                .delete(grants::revoke_of),
+        )
+        .route("/grants/{id}", delete(grants::revoke))
         .route("/plugins", get(plugins::list))
+        .route("/plugins/{name}/revoke", post(plugins::revoke))
         .route("/plugins/{name}/approve", post(plugins::approve))
+        .route(
+            "/plugins/{name}/journal",
+            get(journal::read).delete(journal::prune),
+        )
         .fallback(async || Failure::unknown("the operator's API has no such path"))
         .method_not_allowed_fallback(async || Failure::unknown("that path takes another method"))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))

@@ -1,10 +1,11 @@
-//! Plugins: listed with their permissions, approved.
+//! Plugins: listed with their permissions, approved, and no longer so.
 
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::response::Json;
 
+use crate::admin::boxes::done;
 use crate::admin::failure::Failure;
 use crate::admin::{Parts, wire};
 
@@ -22,4 +23,19 @@ pub(super) async fn approve(
         .await
         .map_err(|error| Failure::said(&error))?;
     Ok(Json(status.into()))
+}
+
+pub(super) async fn revoke(
+    State(parts): State<Arc<Parts>>,
+    Path(which): Path<String>,
+) -> Result<Json<wire::Done>, Failure> {
+    let revoked = parts.plugins.revoke(&which).await;
+    let revoked = revoked.map_err(|error| Failure::said(&error))?;
+    let (name, hash) = (&revoked.name, &revoked.hash);
+    let mut text =
+        format!("took back the approval of plugin {name}, {hash}; what it had open is cut");
+    for other in &revoked.others {
+        text += &format!("\n{other} is still approved under that name");
+    }
+    Ok(done(text))
 }

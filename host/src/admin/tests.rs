@@ -46,6 +46,13 @@ async fn parts(config: Arc<Config>) -> Parts {
         listen: "127.0.0.1:8787".parse().unwrap(),
         boxes: Arc::new(Boxes::open(Arc::clone(&store), 4).await.unwrap()),
         declarations: Arc::new(Declarations::open(Arc::clone(&store)).await.unwrap()),
+        grants: Arc::new(
+            Grants::open(Arc::clone(&store), jiff::Timestamp::UNIX_EPOCH)
+                .await
+                .unwrap(),
+        ),
+        owned: Arc::new(Owned::open(Arc::clone(&store)).await.unwrap()),
+        journal: Arc::new(Journal::open(Arc::clone(&store), 1024).await.unwrap()),
         vault: Vault::open(Arc::clone(&store), key).await.unwrap(),
         plugins: Plugins::open(settings, store, [2; 32]).await.unwrap(),
         metrics: Arc::new(Metrics::default()),

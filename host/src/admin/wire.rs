@@ -1,9 +1,12 @@
 //! What goes over the admin socket, and what `--json` prints: types of their
-//! own, with explicit conversions. Beside a new token nothing here that leaves
-//! the host is a secret; what comes in as a value has no `Debug`.
+//! own, with explicit conversions. Beside a new token or grant nothing here that
+//! leaves the host is a secret; what comes in as a value has no `Debug`.
 
 mod boxes;
 mod credentials;
+mod grants;
+mod journal;
+mod owned;
 mod plugins;
 mod secrets;
 mod value;
@@ -12,6 +15,9 @@ use serde::{Deserialize, Serialize};
 
 pub use boxes::{BoxView, CapabilityView, DeclarationView, EnvView, NewBox, Token, Variable};
 pub use credentials::{CredentialView, NewCredential};
+pub use grants::{GrantView, Issued, NewGrant};
+pub use journal::{JournalQuery, PruneQuery, RecordView};
+pub use owned::ThingView;
 pub use plugins::{PermissionView, PluginView};
 pub use secrets::{NewSecret, SecretView};
 pub use value::Value;

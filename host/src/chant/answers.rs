@@ -36,7 +36,7 @@ pub(super) enum Failure {
     Store(StoreError),
     /// The body broke off or could not be read.
     Body,
-    /// The body stood still.
+    /// The body took too long.
     Slow,
 }
 
@@ -65,7 +65,10 @@ impl Failure {
                 Fault::Busy => Some(PluginFault::Busy),
                 Fault::Host => None,
             },
-            Self::Plan(_, _) | Self::Rounds(_, _) => Some(PluginFault::Nonsense),
+            Self::Plan(_, PlanFault::TooLarge(_)) => Some(PluginFault::Size),
+            Self::Plan(_, PlanFault::Nonsense(_)) | Self::Rounds(_, _) => {
+                Some(PluginFault::Nonsense)
+            }
             Self::Refuse(_) | Self::Relay(_, _) | Self::Store(_) | Self::Body | Self::Slow => None,
         }
     }
@@ -111,7 +114,7 @@ impl Failure {
             Self::Slow => Refusal::new(
                 StatusCode::REQUEST_TIMEOUT,
                 RefusalKind::Timeout,
-                "The request's body stood still for too long.",
+                "The request's body took too long to arrive. Send it faster, or less of it.",
             ),
             Self::Body => Refusal::invalid("The request's body broke off or could not be read."),
         }

@@ -1,5 +1,5 @@
 //! Reading a body whole, up to a limit that is held while reading, and giving
-//! up on one that stands still.
+//! up on one that stands still or never comes to its end.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
+use tokio::time::timeout;
 
 use crate::chant::answers::Failure;
 use crate::rules::codings::content_codings;
@@ -25,10 +26,28 @@ pub(super) fn refuse_encoded(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
+/// How long a body may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// How long it may stand still.
+    pub idle: Duration,
+    /// How long all of it may take.
+    pub whole: Duration,
+}
+
 /// Reads a body of at most `most` bytes. One that is declared longer is
-/// refused before a byte of it is read; one that stands still for `idle` is
-/// given up.
+/// refused before a byte of it is read; one that takes too long is given up.
 pub(super) async fn read(
+    body: impl Body<Data = Bytes> + Unpin,
+    most: usize,
+    patience: Patience,
+) -> Result<Bytes, Failure> {
+    let reading = read_all(body, most, patience.idle);
+    let read = timeout(patience.whole, reading).await;
+    read.unwrap_or(Err(Failure::Slow))
+}
+
+async fn read_all(
     mut body: impl Body<Data = Bytes> + Unpin,
     most: usize,
     idle: Duration,
@@ -43,7 +62,7 @@ pub(super) async fn read(
     }
     let mut read = BytesMut::new();
     loop {
-        let Ok(frame) = tokio::time::timeout(idle, body.frame()).await else {
+        let Ok(frame) = timeout(idle, body.frame()).await else {
             return Err(Failure::Slow);
         };
         let Some(frame) = frame else {
@@ -60,3 +79,6 @@ pub(super) async fn read(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::chant::effects;
 use crate::rules::names::BoxName;
 use crate::rules::token::{BoxToken, TokenHash};
 use crate::store::mirror::{Mirror, Mirrored};
@@ -54,6 +55,11 @@ pub struct Known {
 }
 
 impl Known {
+    /// Holds as long as there is a box of this name.
+    pub(super) fn there(&self) -> Condition {
+        Condition::Present(key(&self.name))
+    }
+
     /// Holds as long as the box is the one that was identified, unchanged.
     pub(super) fn unchanged(&self) -> Condition {
         Condition::AtRevision(key(&self.name), self.revision)
@@ -112,7 +118,7 @@ impl Boxes {
         let token = draw()?;
         if self.store.get(&key(name)).await?.is_none() {
             // What a removal left behind that was cut off.
-            self.purge(name).await?;
+            effects::purge(&self.store, name).await?;
         }
         let stored = StoredBox {
             token_sha256: token.hash().to_hex(),
@@ -146,7 +152,8 @@ impl Boxes {
         self.change(name, |stored| stored.paused = paused).await
     }
 
-    /// Removes a box with its declaration, and then what plugins keep for it.
+    /// Removes a box with its declaration, and then its grants, what plugins
+    /// keep for it and what it owned.
     ///
     /// # Errors
     /// When there is no such box or the store fails.
@@ -163,22 +170,7 @@ impl Boxes {
             Err(error) => return Err(BoxError::Store(error)),
             Ok(revision) => self.reached(revision).await?,
         }
-        Ok(self.purge(name).await?)
-    }
-
-    /// Deletes what plugins keep for a name that is no box's: a later box of
-    /// that name finds nothing.
-    async fn purge(&self, name: &BoxName) -> Result<(), StoreError> {
-        let (kept, _) = self.store.scan(&super::effects::keep_prefix(name)).await?;
-        for part in kept.chunks(256) {
-            let changes = part.iter().map(|found| Change::Delete(found.key.clone()));
-            let batch = Batch {
-                conditions: Vec::new(),
-                changes: changes.collect(),
-            };
-            self.store.commit(batch).await?;
-        }
-        Ok(())
+        Ok(effects::purge(&self.store, name).await?)
     }
 
     /// The box whose token this is, once memory has everything that the store

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use http::request::Parts;
-use tokio_util::sync::CancellationToken;
 
 use crate::chant::boxes::{Boxes, Known};
+use crate::chant::visitor::Turn;
+use crate::relay::Lease;
 use crate::rules::identify::{self, Shown};
 use crate::rules::manifest::TokenPlace;
 use crate::rules::names::BoxName;
@@ -18,6 +19,7 @@ use crate::rules::token::BoxToken;
 pub(super) struct Caller {
     known: Arc<Known>,
     token: BoxToken,
+    turn: Option<Turn>,
 }
 
 impl Caller {
@@ -32,7 +34,11 @@ impl Caller {
     ) -> Result<Self, Refusal> {
         match identify::shown_token(&head.headers, path_and_query(head), place) {
             Shown::One(token) => match boxes.by_token(&token) {
-                Some(known) => Ok(Self { known, token }),
+                Some(known) => Ok(Self {
+                    known,
+                    token,
+                    turn: None,
+                }),
                 None => Err(Self::unknown()),
             },
             Shown::Malformed => Err(Self::unknown()),
@@ -54,8 +60,8 @@ impl Caller {
         )
     }
 
-    /// Refuses a request that carries a box's token where it would leave the
-    /// host: it may be this box's or another's.
+    /// Refuses a request that carries a box's token or a grant where it would
+    /// leave the host: it may be this box's or another's.
     ///
     /// # Errors
     /// A 400 that names the place.
@@ -79,7 +85,28 @@ impl Caller {
             Some((place, _)) => Err(Refusal::invalid(format!(
                 "A box's token stands in {place}, from where it would reach the upstream. Take it out."
             ))),
+        }?;
+        let grant = match place {
+            TokenPlace::Headers(names) => identify::stray_grant(&head.headers, target, names),
+            // Whatever has its shape is refused when the request is sealed.
+            TokenPlace::Anywhere => None,
+        };
+        match grant {
+            None => Ok(()),
+            Some(place) => Err(Refusal::invalid(format!(
+                "A grant stands in {place}, from where it would reach the upstream. Send it as chant-grant alone."
+            ))),
         }
+    }
+
+    /// Whose turn this request is, where a valid grant says so.
+    pub(super) fn turn(&self) -> Option<&Turn> {
+        self.turn.as_ref()
+    }
+
+    /// Makes this request a person's turn.
+    pub(super) fn take_turn(&mut self, turn: Option<Turn>) {
+        self.turn = turn;
     }
 
     /// The box.
@@ -98,8 +125,8 @@ impl Caller {
     }
 
     /// What its streams live under.
-    pub(super) fn lease(&self) -> CancellationToken {
-        self.known.lease.clone()
+    pub(super) fn lease(&self) -> Lease {
+        self.known.lease.clone().into()
     }
 }
 

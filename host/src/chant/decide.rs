@@ -3,26 +3,29 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use http::HeaderName;
 use http::request::Parts as Head;
 
 use crate::chant::answers::Failure;
 use crate::chant::caller::Caller;
+use crate::chant::effects::Effects;
+use crate::chant::keep::Keep;
+use crate::chant::offers::Offered;
 use crate::chant::routes::PluginRoute;
 use crate::chant::{Chant, effects, offers};
-use crate::relay::{self, CallLimits};
+use crate::relay::{self, CallLimits, Lease, RelayFailure};
 use crate::rules::declaration::Declaration;
+use crate::rules::manifest::Uses;
 use crate::rules::names::PluginName;
 use crate::rules::permit::Permit;
 use crate::rules::plan::{
     Answers, Call, CallAnswer, CallFailure, SaidStep, ShownCaller, ShownRequest,
 };
 use crate::rules::plan_check::{
-    Bounds, Checked, CheckedNeed, CheckedPlan, check_need, check_plan, check_words,
+    Bounds, Checked, CheckedAction, CheckedNeed, CheckedPlan, check_need, check_plan, check_words,
 };
 use crate::rules::refusal::Refusal;
-use crate::store::{Batch, StoreError};
 
 /// A request as a plugin is asked about it.
 pub(super) struct Asked<'a> {
@@ -62,8 +65,12 @@ impl<'a> Asked<'a> {
 
 impl Chant {
     /// Asks a plugin what to do with a request: a checked plan whose effects
-    /// are on disk, or none when the plugin does not serve it.
-    pub(super) async fn decide(&self, asked: Asked<'_>) -> Result<Option<CheckedPlan>, Failure> {
+    /// are on disk, with what it stands on should it be a forward; or none when
+    /// the plugin does not serve it.
+    pub(super) async fn decide(
+        &self,
+        asked: Asked<'_>,
+    ) -> Result<Option<(CheckedPlan, Lease)>, Failure> {
         let plugin = &asked.matched.plugin;
         let manifest = plugin.manifest();
         let name = &manifest.name;
@@ -88,25 +95,39 @@ impl Chant {
         let box_name = permit.as_ref().map(Permit::box_name);
         let words = permit.as_ref().map_or(&[][..], Permit::words);
         let granted = plugin.granted();
-        let reachable = offers::reachable(manifest, words, granted);
-        let offered = match box_name {
+        let reachable = offers::reachable(words, granted);
+        let mut offered = match box_name {
             Some(box_name) => offers::offers(
+                &reachable,
+                box_name,
+                asked.of.and_then(|(caller, _)| caller.turn()),
+                &self.0.settings.upstreams,
+                &self.0.parts.vault,
+            )?,
+            None => Offered::default(),
+        };
+        let leading = box_name.map_or_else(Vec::new, |box_name| {
+            offers::leading(
                 &reachable,
                 box_name,
                 &self.0.settings.upstreams,
                 &self.0.parts.vault,
-            )?,
-            None => Vec::new(),
-        };
+            )
+        });
+        // What lasts belongs to a box.
+        let uses = box_name.map_or_else(Uses::default, |_| granted.uses());
+        offered.stands_on = asked
+            .of
+            .map_or_else(Lease::default, |(caller, _)| caller.lease())
+            .and(plugin.lease());
         let credential_headers = self.credential_headers(&asked.matched.route.token);
         let bounds = Bounds {
             manifest,
             words,
             reachable: &reachable,
-            offers: &offered,
+            offers: &offered.offers,
             credential_headers: &credential_headers,
-            keep: granted.keep() && box_name.is_some(),
-            journal: granted.journal() && box_name.is_some(),
+            uses: &uses,
             method: &asked.head.method,
             tail: &asked.matched.tail,
             query: asked.head.uri.query(),
@@ -115,7 +136,9 @@ impl Chant {
         let caller = ShownCaller {
             box_name: box_name.cloned(),
             words: words.iter().map(|word| word.as_str().to_owned()).collect(),
-            offers: offered.clone(),
+            offers: offered.offers.clone(),
+            targets: leading,
+            uses: uses.clone(),
         };
         let most = wanted(manifest.limits.rounds, self.0.settings.max_rounds);
         let mut step = decision.route(caller).await.map_err(Failure::Call)?;
@@ -124,10 +147,15 @@ impl Chant {
             let need = match step {
                 SaidStep::Plan(plan) => {
                     let plan = check_plan(*plan, &bounds).map_err(planned)?;
-                    return self
-                        .settle(plan, name, asked.of.map(|(caller, _)| caller))
-                        .await
-                        .map(Some);
+                    let lease = match &plan.action {
+                        CheckedAction::Forward(forward) => {
+                            offered.lease(&forward.get().outbound)?
+                        }
+                        CheckedAction::Answer(_) | CheckedAction::Refuse(_) => Lease::default(),
+                    };
+                    let caller = asked.of.map(|(caller, _)| caller);
+                    let plan = self.settle(plan, name, caller).await?;
+                    return Ok(Some((plan, lease)));
                 }
                 SaidStep::Need(need) => need,
             };
@@ -139,7 +167,9 @@ impl Chant {
                 return Err(needs_a_box(name).into());
             };
             let need = check_need(need, &bounds).map_err(planned)?;
-            let (state, answers) = self.meet(need, name, caller, &credential_headers).await?;
+            let (state, answers) = self
+                .meet(need, name, caller, &credential_headers, &offered)
+                .await?;
             step = plugin.resume(state, answers).await.map_err(Failure::Call)?;
         }
     }
@@ -152,42 +182,35 @@ impl Chant {
         caller: Option<&Caller>,
     ) -> Result<CheckedPlan, Failure> {
         effects::log(plugin, caller.map(Caller::box_name), &plan.log);
-        let (writes, journal) = (
-            std::mem::take(&mut plan.writes),
-            std::mem::take(&mut plan.journal),
-        );
-        // Without a box there is no keep, and the check of the plan has said so.
-        let Some(caller) = caller else {
-            return Ok(plan);
+        let effects = Effects {
+            writes: std::mem::take(&mut plan.writes),
+            journal: std::mem::take(&mut plan.journal),
+            owns: std::mem::take(&mut plan.owns),
         };
-        if writes.is_empty() && journal.is_empty() {
-            return Ok(plan);
+        // Without a box there is nothing that could last, and the check of the
+        // plan has said so.
+        if let Some(caller) = caller {
+            self.make(effects, plugin, caller).await?;
         }
-        let changes = effects::changes(caller.box_name(), plugin, writes, journal);
-        let mut known = caller.known().clone();
-        loop {
-            let batch = Batch {
-                conditions: vec![known.unchanged()],
-                changes: changes.clone(),
-            };
-            match self.0.parts.store.commit(batch).await {
-                Ok(_) => return Ok(plan),
-                Err(StoreError::Conflict) => known = self.still(caller).await?,
-                Err(failed) => return Err(failed.into()),
-            }
-        }
+        Ok(plan)
     }
 
-    /// Meets a need: the calls side by side, and the reads.
+    /// Meets a need: the calls side by side, the reads, and what is owned.
     async fn meet(
         &self,
         need: CheckedNeed,
         plugin: &PluginName,
         caller: &Caller,
         credential_headers: &[HeaderName],
+        offered: &Offered,
     ) -> Result<(Vec<u8>, Answers), Failure> {
-        let reads =
-            effects::read(&self.0.parts.store, caller.box_name(), plugin, &need.reads).await?;
+        let keep = Keep {
+            store: &self.0.parts.store,
+            box_name: caller.box_name(),
+            plugin,
+        };
+        let reads = keep.read(&need.reads).await?;
+        let lists = keep.list(&need.lists).await?;
         let limits = CallLimits {
             deadline: Duration::from_millis(u64::from(wanted(
                 need.deadline_ms,
@@ -198,12 +221,17 @@ impl Chant {
         let calls = need
             .calls
             .into_iter()
-            .map(|call| self.call(call, caller, credential_headers, limits));
-        let calls = join_all(calls)
-            .await
-            .into_iter()
-            .collect::<Result<_, Failure>>()?;
-        Ok((need.state, Answers { calls, reads }))
+            .map(|call| self.call(call, caller, credential_headers, offered, limits));
+        let calls = try_join_all(calls).await?;
+        // Asked last: what a call brought may be another request's new thing.
+        let own = |thing| self.0.parts.owned.has(caller.box_name(), thing);
+        let answers = Answers {
+            calls,
+            reads,
+            lists,
+            owned: need.owned.iter().map(own).collect(),
+        };
+        Ok((need.state, answers))
     }
 
     async fn call(
@@ -211,10 +239,13 @@ impl Chant {
         call: Checked<Call>,
         caller: &Caller,
         credential_headers: &[HeaderName],
+        offered: &Offered,
         limits: CallLimits,
     ) -> Result<Result<CallAnswer, CallFailure>, Failure> {
-        let target = &call.get().outbound.target;
-        let Ok(destination) = self.locate(target, caller.box_name()) else {
+        let outbound = &call.get().outbound;
+        let lease = offered.lease(outbound);
+        let located = self.locate(&outbound.target, caller.box_name());
+        let (Ok(lease), Ok(destination)) = (lease, located) else {
             return Ok(Err(CallFailure::Unreachable));
         };
         let sealed = relay::seal_call(
@@ -225,13 +256,17 @@ impl Chant {
             &self.0.parts.vault,
         )
         .map_err(|error| error.refusal(&destination.name))?;
-        let lease = caller.lease();
         let body = call.into_inner().body;
-        tokio::select! {
-            answer = self.0.parts.relay.call(sealed, body, limits) => Ok(answer),
-            // Whoever removes a box or rotates its token ends this, too.
-            () = lease.cancelled() => Err(Caller::unknown().into()),
+        let relay = &self.0.parts.relay;
+        let answer = relay.call(sealed, body, limits, lease.clone()).await;
+        // What a revocation cut is no failure for the plugin to judge.
+        if lease.is_cancelled() {
+            return Err(Failure::Relay(
+                RelayFailure::Revoked,
+                destination.name.clone(),
+            ));
         }
+        Ok(answer)
     }
 }
 

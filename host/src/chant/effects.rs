@@ -1,66 +1,157 @@
-//! What a plugin wants done beside its decision: writes and reads of its keep,
-//! records for the journal, lines for the log. A keep belongs to one plugin
-//! and one box.
+//! What a plugin wants done beside its decision, made to last in one commit:
+//! writes to its keep, records for the journal, things that become the box's
+//! own. And its lines for the log.
 
 use std::sync::Arc;
 
+use crate::chant::answers::Failure;
+use crate::chant::caller::Caller;
+use crate::chant::journal::JournalError;
+use crate::chant::keep::{Keep, KeepError};
+use crate::chant::owned::ClaimError;
+use crate::chant::{Chant, grants, keep, owned};
 use crate::rules::escape::escape_line;
 use crate::rules::names::{BoxName, PluginName};
-use crate::rules::plan::{LogLevel, LogLine};
-use crate::store::{Change, Store, StoreError};
+use crate::rules::owned::Thing;
+use crate::rules::plan::{LogLevel, LogLine, Write};
+use crate::rules::plan_check::PlanFault;
+use crate::rules::refusal::{Refusal, RefusalKind};
+use crate::store::{Batch, Store, StoreError};
+use crate::telemetry::KeptLimit;
 
-/// Where what plugins keep for a box stands.
-#[must_use]
-pub(super) fn keep_prefix(box_name: &BoxName) -> Vec<u8> {
-    format!("keep/{box_name}/").into_bytes()
+/// What a plan wants to last.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    pub(super) writes: Vec<Write>,
+    pub(super) journal: Vec<Vec<u8>>,
+    pub(super) owns: Vec<Thing>,
 }
 
-fn keep_key(box_name: &BoxName, plugin: &PluginName, key: &str) -> Vec<u8> {
-    format!("keep/{box_name}/{plugin}/{key}").into_bytes()
-}
-
-/// Reads keys of a plugin's keep for a box.
-///
-/// # Errors
-/// When the store cannot be read.
-pub(super) async fn read(
-    store: &Arc<dyn Store>,
-    box_name: &BoxName,
-    plugin: &PluginName,
-    keys: &[String],
-) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
-    let mut values = Vec::with_capacity(keys.len());
-    for key in keys {
-        values.push(
-            store
-                .get(&keep_key(box_name, plugin, key))
-                .await?
-                .map(|found| found.value),
-        );
+impl Effects {
+    fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.journal.is_empty() && self.owns.is_empty()
     }
-    Ok(values)
 }
 
-/// The store's changes that make writes and journal records last.
-pub(super) fn changes(
-    box_name: &BoxName,
-    plugin: &PluginName,
-    writes: Vec<(String, Option<Vec<u8>>)>,
-    journal: Vec<Vec<u8>>,
-) -> Vec<Change> {
-    let written = writes.into_iter().map(|(key, value)| {
-        let key = keep_key(box_name, plugin, &key);
-        match value {
-            Some(value) => Change::Put(key, value),
-            None => Change::Delete(key),
+impl Chant {
+    /// Makes a plan's effects last, all of them or none.
+    pub(super) async fn make(
+        &self,
+        effects: Effects,
+        plugin: &PluginName,
+        caller: &Caller,
+    ) -> Result<(), Failure> {
+        if effects.is_empty() {
+            return Ok(());
         }
-    });
-    let now = jiff::Timestamp::now().as_nanosecond();
-    let noted = journal.into_iter().enumerate().map(|(index, entry)| {
-        let key = format!("journal/{plugin}/{now:020}-{index:02}/{box_name}");
-        Change::Put(key.into_bytes(), entry)
-    });
-    written.chain(noted).collect()
+        let box_name = caller.box_name();
+        let parts = &self.0.parts;
+        let staged = parts
+            .journal
+            .stage(plugin, box_name, &effects.journal)
+            .await;
+        let staged = staged.map_err(|error| self.not_journaled(error, plugin))?;
+        let keep = Keep {
+            store: &parts.store,
+            box_name,
+            plugin,
+        };
+        // Those of one count take turns, so that they need not try again and
+        // again; what guards a count are its conditions.
+        let _turns = self.0.turns.of(&effects, plugin, box_name).await;
+        let mut known = caller.known().clone();
+        loop {
+            let mut batch = Batch {
+                conditions: vec![known.unchanged()],
+                changes: Vec::new(),
+            };
+            let kept = keep.changes(&effects.writes, self.0.settings.keep).await;
+            let kept = kept.map_err(|error| self.not_kept(error, plugin, box_name))?;
+            let noted = parts
+                .journal
+                .changes(plugin, box_name, &effects.journal, &staged)
+                .await;
+            let noted = noted.map_err(|error| self.not_journaled(error, plugin))?;
+            let claimed = parts.owned.claims(box_name, &effects.owns).await;
+            let claimed = claimed.map_err(|error| not_claimed(error, plugin))?;
+            for (conditions, changes) in [kept, noted, claimed] {
+                batch.conditions.extend(conditions);
+                batch.changes.extend(changes);
+            }
+            match parts.store.commit(batch).await {
+                Ok(revision) => {
+                    staged.keep();
+                    if !effects.owns.is_empty() {
+                        parts.owned.reached(revision).await?;
+                    }
+                    return Ok(());
+                }
+                Err(StoreError::Conflict) => known = self.still(caller).await?,
+                Err(failed) => return Err(failed.into()),
+            }
+        }
+    }
+
+    fn not_kept(&self, error: KeepError, plugin: &PluginName, box_name: &BoxName) -> Failure {
+        let limits = self.0.settings.keep;
+        let full = |limit, most: usize, what: &str| {
+            self.0.parts.metrics.limit_refused(limit);
+            Failure::Refuse(Refusal::new(
+                http::StatusCode::TOO_MANY_REQUESTS,
+                RefusalKind::RateLimit,
+                format!(
+                    "The plugin {plugin} keeps as much for the box {box_name} as it may ({most} {what}); nothing was \
+                     kept of this request. Have it delete something first, or ask the operator for more room."
+                ),
+            ))
+        };
+        match error {
+            KeepError::Unexpected => Failure::Refuse(Refusal::conflict(format!(
+                "What the plugin {plugin} keeps for this box was changed by another request meanwhile; nothing was \
+                 done for this one. Send it again."
+            ))),
+            KeepError::Bytes => full(KeptLimit::KeepBytes, limits.bytes, "bytes"),
+            KeepError::Keys => full(KeptLimit::KeepKeys, limits.keys, "keys"),
+            KeepError::Store(failed) => failed.into(),
+        }
+    }
+
+    fn not_journaled(&self, error: JournalError, plugin: &PluginName) -> Failure {
+        match error {
+            JournalError::Full => {
+                self.0.parts.metrics.limit_refused(KeptLimit::JournalBytes);
+                tracing::warn!(%plugin, "its journal is full; `jackfield journal` prunes it");
+                Failure::Refuse(Refusal::new(
+                    http::StatusCode::TOO_MANY_REQUESTS,
+                    RefusalKind::RateLimit,
+                    format!(
+                        "The journal of the plugin {plugin} is full; nothing was kept of this request. The operator \
+                         can make room: jackfield journal {plugin} --prune BEFORE"
+                    ),
+                ))
+            }
+            JournalError::Store(failed) => failed.into(),
+        }
+    }
+}
+
+fn not_claimed(error: ClaimError, plugin: &PluginName) -> Failure {
+    match error {
+        // Neither the box nor a log of many boxes is told whose it is.
+        ClaimError::Taken => Failure::Plan(
+            plugin.clone(),
+            PlanFault::Nonsense("it claims for this box what it cannot be given".to_owned()),
+        ),
+        ClaimError::Store(failed) => failed.into(),
+    }
+}
+
+/// Deletes what a box that is no more leaves: its grants, what plugins keep for
+/// it, and that it owned anything.
+pub(super) async fn purge(store: &Arc<dyn Store>, box_name: &BoxName) -> Result<(), StoreError> {
+    grants::purge(store, box_name).await?;
+    keep::purge(store, box_name).await?;
+    owned::purge(store, box_name).await
 }
 
 /// Writes a plugin's lines to the operator's log, escaped.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::chant::Chant;
 use crate::relay::{Destination, ExtraCa};
-use crate::rules::names::BoxName;
+use crate::rules::names::{BoxName, SecretName};
 use crate::rules::plan::Target;
 use crate::rules::refusal::Refusal;
 use crate::vault::SecretRecord;
@@ -30,10 +30,15 @@ impl Chant {
             }),
             Target::Secret(name) => match self.0.parts.vault.secret(box_name, name) {
                 Some(record) => of_secret(&record).map(Arc::new),
-                None => Err(Refusal::forbidden(format!("This broker holds no value for the secret {name}."))),
+                None => Err(no_value(name)),
             },
         }
     }
+}
+
+/// The refusal of a secret that is not held.
+pub(super) fn no_value(name: &SecretName) -> Refusal {
+    Refusal::forbidden(format!("This broker holds no value for the secret {name}."))
 }
 
 fn of_secret(record: &SecretRecord) -> Result<Destination, Refusal> {

@@ -14,14 +14,19 @@ pub mod declarations;
 mod declare;
 mod effects;
 mod ending;
+pub mod grants;
+pub mod journal;
+mod keep;
 mod locate;
 mod offers;
+pub mod owned;
 pub mod routes;
 mod serve;
+mod turns;
+mod visitor;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::HeaderName;
 
@@ -29,6 +34,10 @@ use crate::chant::answers::Failure;
 use crate::chant::boxes::{Boxes, Known};
 use crate::chant::caller::Caller;
 use crate::chant::declarations::Declarations;
+use crate::chant::grants::Grants;
+use crate::chant::journal::Journal;
+use crate::chant::owned::Owned;
+use crate::chant::turns::Turns;
 use crate::plugins::Plugins;
 use crate::relay::Relay;
 use crate::rules::manifest::TokenPlace;
@@ -38,7 +47,10 @@ use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::vault::Vault;
 
+pub use crate::chant::body::Patience;
+pub use crate::chant::keep::KeepLimits;
 pub use crate::chant::offers::Upstreams;
+pub(crate) use crate::chant::visitor::pointed;
 
 /// What the operator settles for this protocol.
 pub struct Settings {
@@ -51,8 +63,8 @@ pub struct Settings {
     pub upstreams: Upstreams,
     /// The operator's settings for each plugin: a JSON object.
     pub plugin_settings: HashMap<PluginName, String>,
-    /// How long a body may stand still.
-    pub idle: Duration,
+    /// How long a body that is read for a plugin, or by the host, may take.
+    pub patience: Patience,
     /// The largest body that is read for a plugin to see, in bytes.
     pub max_body: usize,
     /// How often one decision may answer `need`, at most.
@@ -63,6 +75,8 @@ pub struct Settings {
     pub max_call_ms: u32,
     /// The largest answer to a call, in bytes.
     pub max_call_bytes: usize,
+    /// How much one plugin may keep for one box.
+    pub keep: KeepLimits,
 }
 
 /// What the protocol works with.
@@ -73,6 +87,12 @@ pub struct Parts {
     pub boxes: Arc<Boxes>,
     /// Their reports.
     pub declarations: Arc<Declarations>,
+    /// The grants.
+    pub grants: Arc<Grants>,
+    /// What boxes own.
+    pub owned: Arc<Owned>,
+    /// What plugins note.
+    pub journal: Arc<Journal>,
     /// The secrets and credentials.
     pub vault: Vault,
     /// The plugins.
@@ -91,6 +111,7 @@ struct Inner {
     settings: Settings,
     own_routes: TokenPlace,
     parts: Parts,
+    turns: Turns,
 }
 
 impl Chant {
@@ -102,6 +123,7 @@ impl Chant {
             settings,
             own_routes,
             parts,
+            turns: Turns::default(),
         }))
     }
 
@@ -117,9 +139,9 @@ impl Chant {
         &self.0.parts.declarations
     }
 
-    /// How long a body may stand still.
-    fn idle(&self) -> Duration {
-        self.0.settings.idle
+    /// How long a body may take.
+    fn patience(&self) -> Patience {
+        self.0.settings.patience
     }
 
     /// The caller's box as it is now, for a commit that found it changed: only
@@ -132,7 +154,8 @@ impl Chant {
         Ok(found.ok_or_else(Caller::unknown)?)
     }
 
-    /// Who pays for this box's model calls, where it can be said.
+    /// Who pays for this box's model calls without a grant, where it can be
+    /// said.
     fn payer(&self, box_name: &BoxName) -> Option<Payer> {
         let live = self.0.parts.plugins.live();
         let routes = live
@@ -142,6 +165,7 @@ impl Chant {
         offers::payer(
             routes.filter_map(|route| route.payer_of.as_ref()),
             box_name,
+            &self.0.settings.upstreams,
             &self.0.parts.vault,
         )
     }

@@ -14,7 +14,7 @@ use crate::chant::ending::{Ending, Told};
 use crate::chant::routes::{self, Destination, PluginRoute};
 use crate::chant::{Chant, body, declare};
 use crate::listen::{InboundBody, ResponseBody};
-use crate::relay::{self, HeaderPolicy, RelayBody, RequestBody};
+use crate::relay::{self, HeaderPolicy, RelayBody, RelayFailure, RequestBody};
 use crate::rules::declaration::Declaration;
 use crate::rules::headers::{is_plainly_framed, plugin_may_see};
 use crate::rules::manifest::TokenPlace;
@@ -102,11 +102,17 @@ impl Chant {
                     }
                     return self.answer_public(&matched, &head, body).await;
                 }
-                let caller = Caller::identify(self.boxes(), &head, &matched.route.token)?;
-                self.take_room(&caller, ending)?;
-                if matched.route.payer_of.is_some() {
-                    *payer = self.payer(caller.box_name());
+                let mut caller = Caller::identify(self.boxes(), &head, &matched.route.token)?;
+                if let Some(upstream) = &matched.route.payer_of {
+                    let now = jiff::Timestamp::now();
+                    caller.take_turn(self.turn(&head, caller.box_name(), upstream, now));
+                    // Said on whatever comes of the request from here on.
+                    *payer = match caller.turn() {
+                        Some(turn) => turn.payer(),
+                        None => self.payer(caller.box_name()),
+                    };
                 }
+                self.take_room(&caller, ending)?;
                 self.answer_box(&matched, &head, body, &caller, ending)
                     .await
             }
@@ -133,7 +139,7 @@ impl Chant {
         }
         let whole = self.read_if_asked(matched, body, None).await?.0;
         let asked = Asked::public(matched, head, self.show(matched, head, whole));
-        let plan = self.decide(asked).await?.ok_or_else(not_served)?;
+        let (plan, _) = self.decide(asked).await?.ok_or_else(not_served)?;
         match plan.action {
             CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
             CheckedAction::Refuse(refusal) => Err(refusal.into()),
@@ -168,7 +174,7 @@ impl Chant {
             .await?;
         let shown = self.show(matched, head, whole);
         let asked = Asked::of_box(matched, head, shown, caller, declared);
-        let plan = self.decide(asked).await?.ok_or_else(not_served)?;
+        let (plan, lease) = self.decide(asked).await?.ok_or_else(not_served)?;
         match plan.action {
             CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
             CheckedAction::Refuse(refusal) => Err(refusal.into()),
@@ -189,16 +195,13 @@ impl Chant {
                 )
                 .map_err(|error| error.refusal(&destination.name))?;
                 ending.target = Some(target);
-                ending.lease = Some(caller.lease());
-                let relayed = self
-                    .0
-                    .parts
-                    .relay
-                    .forward(sealed, rest, caller.lease())
-                    .await;
-                relayed
-                    .map(Reply::Stream)
-                    .map_err(|failure| Failure::Relay(failure, destination.name.clone()))
+                ending.lease = Some(lease.clone());
+                let relayed = self.0.parts.relay.forward(sealed, rest, lease).await;
+                relayed.map(Reply::Stream).map_err(|failure| match failure {
+                    // It was not the upstream that was silent.
+                    RelayFailure::Silent if ending.awaits_box() => Failure::Slow,
+                    failure => Failure::Relay(failure, destination.name.clone()),
+                })
             }
         }
     }
@@ -261,7 +264,7 @@ impl Chant {
             0 => Ok((None, RequestBody::stream(body))),
             most => {
                 let whole =
-                    body::read(body, most.min(self.0.settings.max_body), self.idle()).await?;
+                    body::read(body, most.min(self.0.settings.max_body), self.patience()).await?;
                 // The upstream gets what the plugin saw: no token, same length.
                 let masked = identify::mask_body(whole, token);
                 Ok((Some(masked.clone()), RequestBody::full(masked)))

@@ -1,13 +1,13 @@
 //! `jackfield box …`.
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use http::Method;
 
 use crate::admin::client::Client;
-use crate::admin::wire::{BoxView, Done, EnvView, NewBox, Token};
+use crate::admin::wire::{BoxView, Done, EnvView, NewBox, ThingView, Token};
 use crate::cli::print::{Printer, table};
-use crate::rules::names::BoxName;
+use crate::rules::names::{BoxName, ThingId, ThingKind};
 
 #[derive(Debug, Subcommand)]
 pub enum BoxCommand {
@@ -19,13 +19,13 @@ pub enum BoxCommand {
     },
     /// List boxes with what they declared
     List,
-    /// Make a new token and print it; the old one stops working at once
+    /// Make a new token and print it; the old one stops working at once, and what it has open is cut
     Rotate {
         /// The box
         #[arg(value_parser = BoxName::parse)]
         name: BoxName,
     },
-    /// Remove a box with its token, secrets and credentials
+    /// Remove a box with its token, secrets, credentials and grants; what it has open is cut
     Remove {
         /// The box
         #[arg(value_parser = BoxName::parse)]
@@ -43,6 +43,22 @@ pub enum BoxCommand {
         #[arg(value_parser = BoxName::parse)]
         name: BoxName,
     },
+    /// Say that a thing of an upstream is a box's own
+    #[command(after_help = "\
+Example:
+  jackfield box own alice conversations c-17
+
+What a plugin sees created for a box becomes the box's own by itself. A thing
+that is another box's own already is then shared by the two.")]
+    Own(Thing),
+    /// Say that a thing is no more a box's own
+    Disown(Thing),
+    /// List what a box owns
+    Owned {
+        /// The box
+        #[arg(value_parser = BoxName::parse)]
+        name: BoxName,
+    },
     /// Print the variables that a box's processes need
     #[command(after_help = "\
 Example:
@@ -56,6 +72,20 @@ $JACKFIELD_TOKEN. With --json, {token} stands in its place.")]
         #[arg(value_parser = BoxName::parse)]
         name: BoxName,
     },
+}
+
+/// A thing of a box.
+#[derive(Debug, Args)]
+pub struct Thing {
+    /// The box
+    #[arg(value_parser = BoxName::parse)]
+    name: BoxName,
+    /// What sort of thing it is, as a plugin's permission owned:KIND says it
+    #[arg(value_parser = ThingKind::parse)]
+    kind: ThingKind,
+    /// Its id at the upstream
+    #[arg(value_parser = ThingId::parse)]
+    id: ThingId,
 }
 
 pub(super) async fn run(client: &Client, printer: &Printer, command: BoxCommand) -> Result<()> {
@@ -95,12 +125,39 @@ pub(super) async fn run(client: &Client, printer: &Printer, command: BoxCommand)
             )
             .await
         }
+        BoxCommand::Own(thing) => change_owned(client, printer, Method::PUT, &thing).await,
+        BoxCommand::Disown(thing) => change_owned(client, printer, Method::DELETE, &thing).await,
+        BoxCommand::Owned { name } => {
+            let things: Vec<ThingView> = client.get(&format!("/boxes/{name}/owned")).await?;
+            printer.answer(&things, || {
+                let row = |thing: &ThingView| [thing.kind.clone(), thing.id.clone()];
+                if things.is_empty() {
+                    return format!("box {name} owns nothing");
+                }
+                table(["KIND", "ID"], &things.iter().map(row).collect::<Vec<_>>())
+            })
+        }
         BoxCommand::Env { name } => env(client, printer, &name).await,
     }
 }
 
 async fn act(client: &Client, printer: &Printer, method: Method, path: String) -> Result<()> {
     let done: Done = client.act(method, &path).await?;
+    printer.answer(&done, || done.done.clone())
+}
+
+async fn change_owned(
+    client: &Client,
+    printer: &Printer,
+    method: Method,
+    thing: &Thing,
+) -> Result<()> {
+    let view = ThingView {
+        kind: thing.kind.to_string(),
+        id: thing.id.to_string(),
+    };
+    let path = format!("/boxes/{}/owned", thing.name);
+    let done: Done = client.send(method, &path, &view).await?;
     printer.answer(&done, || done.done.clone())
 }
 

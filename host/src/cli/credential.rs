@@ -20,7 +20,7 @@ pub enum CredentialCommand {
     Set(SetArguments),
     /// List credentials, without their values
     List,
-    /// Remove a credential; it is spent on no new request, those under way finish
+    /// Remove a credential; it is spent on nothing from here on, and what it has open is cut
     Remove {
         /// The upstream
         #[arg(value_parser = UpstreamName::parse)]

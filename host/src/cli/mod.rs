@@ -3,7 +3,10 @@
 
 mod boxes;
 mod config;
+pub(crate) mod conformance;
 mod credential;
+mod grant;
+mod journal;
 pub(crate) mod plugin;
 mod print;
 mod secret;
@@ -17,6 +20,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::admin::client::Client;
 use crate::config::{Config, help};
+
+pub use conformance::ConformanceArguments;
 
 use print::Printer;
 
@@ -81,6 +86,8 @@ up to limits.drain_seconds, and exits 0. A second signal ends it at once.
 The vault's key is in state_dir, made at the first start; to keep it elsewhere
 pass it in JACKFIELD_VAULT_KEY or on standard input.")]
     Serve(ServeArguments),
+    /// Hold a broker of the protocol, in any language, to what its page says
+    Conformance(ConformanceArguments),
     /// Everything else.
     #[command(flatten)]
     Operate(Operate),
@@ -92,6 +99,15 @@ pub struct ServeArguments {
     /// Build the plugins, start stand-in upstreams and a box, and print curl lines to try
     #[arg(long)]
     pub demo: bool,
+    /// Serve what CONFORMANCE_ENV says, as the command of `jackfield conformance --start`
+    #[arg(long, conflicts_with_all = ["demo", "vault_key_stdin"])]
+    pub conformance: bool,
+    /// With --conformance: take the plugins from this folder instead of building those that ship
+    #[arg(long, value_name = "DIR", requires = "conformance")]
+    pub plugins_dir: Option<PathBuf>,
+    /// With --conformance: load this plugin, too; may be given again
+    #[arg(long, value_name = "FILE", requires = "conformance")]
+    pub extra_plugin: Vec<PathBuf>,
     /// Approve every plugin that lies in plugins_dir now, and print what each may do
     #[arg(long)]
     pub approve_plugins: bool,
@@ -112,9 +128,20 @@ pub enum Operate {
     /// Credentials for upstreams: what pays for the boxes' requests
     #[command(subcommand)]
     Credential(credential::CredentialCommand),
+    /// Grants: whose turn it is, for a while, on their own credential
+    #[command(subcommand)]
+    Grant(grant::GrantCommand),
     /// Plugins: what is served
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
+    /// What a plugin noted in its journal: print it, or delete what is old
+    #[command(after_help = "\
+Examples:
+  jackfield journal hud                                   every record, a line each
+  jackfield journal hud --box alice --since 2026-01-31T12:00:00Z
+  jackfield journal hud --json | jq .record
+  jackfield journal hud --prune 2026-01-01T00:00:00Z")]
+    Journal(journal::JournalArguments),
     /// The configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -134,7 +161,9 @@ pub async fn run(global: &Global, command: Operate) -> Result<()> {
         Operate::Box(command) => boxes::run(&client()?, &printer, command).await,
         Operate::Secret(command) => secret::run(&client()?, &printer, command).await,
         Operate::Credential(command) => credential::run(&client()?, &printer, command).await,
+        Operate::Grant(command) => grant::run(&client()?, &printer, command).await,
         Operate::Plugin(command) => plugin::run(global, &printer, command).await,
+        Operate::Journal(arguments) => journal::run(&client()?, &printer, arguments).await,
         Operate::Config(command) => config::run(global, &printer, &command),
     }
 }

@@ -8,11 +8,11 @@ use clap::Subcommand;
 use http::Method;
 
 use crate::admin::client::Client;
-use crate::admin::wire::PluginView;
+use crate::admin::wire::{Done, PluginView};
 use crate::cli::Global;
 use crate::cli::print::Printer;
 use crate::config::{Config, prepare_state_dir};
-use crate::plugins::component;
+use crate::plugins::{ComponentHash, component};
 use crate::rules::escape::escape_line;
 use crate::rules::names::PluginName;
 
@@ -45,6 +45,20 @@ where it can. A running host reads plugins_dir when it starts.")]
         #[arg(value_parser = PluginName::parse)]
         name: PluginName,
     },
+    /// Take a plugin's approval back: it goes out of use, what it has open is cut, and it waits to be approved again
+    #[command(after_help = "\
+Examples:
+  jackfield plugin revoke inference     the component that is live under this name
+  jackfield plugin revoke 3f1c…         the component of this hash, all 64 digits of it
+
+The approval belongs to that component alone: another one that is approved
+under the same name stays so, and the answer names it. `serve
+--approve-plugins` approves again whatever lies in plugins_dir.")]
+    Revoke {
+        /// The plugin's name, or a component's hash
+        #[arg(value_name = "NAME|HASH", value_parser = name_or_hash)]
+        which: String,
+    },
 }
 
 pub(super) async fn run(global: &Global, printer: &Printer, command: PluginCommand) -> Result<()> {
@@ -69,7 +83,19 @@ pub(super) async fn run(global: &Global, printer: &Printer, command: PluginComma
             let plugin: PluginView = client.act(Method::POST, &path).await?;
             printer.answer(&plugin, || describe(std::slice::from_ref(&plugin), true))
         }
+        PluginCommand::Revoke { which } => {
+            let path = format!("/plugins/{which}/revoke");
+            let done: Done = client.act(Method::POST, &path).await?;
+            printer.answer(&done, || done.done.clone())
+        }
     }
+}
+
+fn name_or_hash(text: &str) -> Result<String, String> {
+    if ComponentHash::parse(text).is_none() {
+        PluginName::parse(text).map_err(|error| format!("{error}, or be a hash of 64 digits"))?;
+    }
+    Ok(text.to_owned())
 }
 
 /// What the configuration calls by a name that no plugin has.

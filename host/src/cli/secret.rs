@@ -22,7 +22,9 @@ Examples:
     --allow \"GET /repos/\" --allow \"POST /graphql\" --from-file token.txt
 
 The box gets a stand-in: its own token; `jackfield box env` says where to
-send it. The box must list NAME in the scope of its declaration. A new host needs the value again.")]
+send it. The box must list NAME in the scope of its declaration. A new host needs the value again.
+Setting it again with another value lets what is open finish; with another
+--host, --allow, --allow-private or --extra-ca it is cut.")]
     Set(SetArguments),
     /// List secrets, without their values
     List {
@@ -30,7 +32,7 @@ send it. The box must list NAME in the scope of its declaration. A new host need
         #[arg(long = "box", value_name = "BOX", value_parser = BoxName::parse)]
         box_name: Option<BoxName>,
     },
-    /// Remove a secret; new requests that name it are refused, those under way finish
+    /// Remove a secret; requests that name it are refused, and what it has open is cut
     Remove {
         /// The secret
         #[arg(value_parser = SecretName::parse)]

@@ -20,6 +20,23 @@ fn every_command_is_read() {
     check("serve --demo --json", true);
     check("serve --approve-plugins --config x.toml", true);
     check("--config x.toml --json serve", true);
+    check("serve --conformance", true);
+    check(
+        "serve --conformance --plugins-dir d --extra-plugin a --extra-plugin b",
+        true,
+    );
+    check("serve --conformance --demo", false);
+    check("serve --plugins-dir d", false);
+    check("serve --extra-plugin a", false);
+    check("conformance --start x", true);
+    check(
+        "conformance --start x --capabilities inference,feedback --timeout 5 --start-timeout 9 --name n --broker b --json",
+        true,
+    );
+    check("conformance", false);
+    check("conformance --start x --capabilities telepathy", false);
+    check("conformance --start x --timeout 0", false);
+    check("conformance --start x --extra {}", false);
     check("box add alice", true);
     check("box add alice --json --config x", true);
     check("box add Alice", false);
@@ -30,6 +47,20 @@ fn every_command_is_read() {
     check("box pause a", true);
     check("box resume a", true);
     check("box env a --json", true);
+    check("box own a conversations c-1", true);
+    check("box own a Conversations c-1", false);
+    check("box own a conversations", false);
+    check("box disown a conversations c-1", true);
+    check("box owned a --json", true);
+    check("journal p", true);
+    check(
+        "journal p --box a --since 2026-01-31T12:00:00Z --json",
+        true,
+    );
+    check("journal p --prune 2026-01-31T12:00:00Z", true);
+    check("journal p --prune yesterday", false);
+    check("journal p --prune 2026-01-31T12:00:00Z --box a", false);
+    check("journal", false);
     check("secret set KEY --box a --host h", true);
     check(
         "secret set KEY --box a --host h --allow GET/ --allow POST/x --allow-private --extra-ca f --short --from-file v",
@@ -57,6 +88,29 @@ fn every_command_is_read() {
     check("credential list", true);
     check("credential remove models", true);
     check("credential remove models --name n", true);
+    check("grant issue --box a --credential n", true);
+    check(
+        "grant issue --box a --credential u/n --ttl 24h --json",
+        true,
+    );
+    check("grant issue --box a", false);
+    check("grant issue --credential n", false);
+    check("grant issue --box a --credential n --ttl 25h", false);
+    check("grant issue --box a --credential n --ttl 0s", false);
+    check("grant list", true);
+    check("grant list --box a --json", true);
+    check("grant revoke 0123456789abcdef", true);
+    check("grant revoke --box a", true);
+    check("grant revoke", false);
+    check("grant revoke 01 --box a", false);
+    check("grant revoke ../boxes/a", false);
+    check("plugin revoke inference", true);
+    check(
+        "plugin revoke 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
+        true,
+    );
+    check("plugin revoke 001122", false);
+    check("plugin revoke", false);
     check("plugin list", true);
     check("plugin build", true);
     check("plugin build a b --out c", true);
@@ -80,6 +134,9 @@ async fn without_a_host_a_command_says_how_to_start_one() {
         "credential list",
         "plugin list",
         "box add a",
+        "grant list",
+        "grant revoke 01",
+        "plugin revoke inference",
     ] {
         let arguments = ["jackfield", "--config", &config]
             .into_iter()

@@ -11,6 +11,7 @@ Examples:
   TOKEN=$(jackfield box add alice)
   jackfield secret set OPENAI --box alice --host api.openai.com < openai-key.txt
   jackfield box env alice                         what alice's processes need to know
+  jackfield grant issue --box alice --credential octocat    a visitor's turn, for an hour
 
 Exit codes: 0 done; 1 refused or failed, with the reason on standard error;
 2 the arguments make no sense.
@@ -26,5 +27,6 @@ Examples:
     --principal github:octocat --box alice --from-file token.txt
 
 A box's own credential is spent before the upstream's general one. A second one
-for the same purpose needs a --name. A visitor's is spent only under a grant of
-that person.";
+for the same purpose needs a --name. A visitor's needs its --principal, and is
+spent only under a grant of that person (`jackfield grant issue`). Set again with
+another value, what is open finishes; once it is removed, what is open is cut.";

@@ -13,6 +13,8 @@ const MIB: u64 = 1024 * KIB;
 pub struct Limits {
     /// How long a body may stand still, in either direction.
     pub idle: Duration,
+    /// How long a body that is read whole may take to arrive.
+    pub body: Duration,
     /// How long connecting to an upstream may take, TLS included.
     pub connect: Duration,
     /// How long a request's head may take to arrive.
@@ -35,6 +37,12 @@ pub struct Limits {
     pub calls: u32,
     /// How often a decision may answer `need`.
     pub rounds: u32,
+    /// What one plugin keeps for one box, in bytes of keys and values.
+    pub keep_bytes_per_box: usize,
+    /// What one plugin keeps for one box, in keys.
+    pub keep_keys_per_box: usize,
+    /// What one plugin's journal holds, in bytes.
+    pub journal_bytes: u64,
     /// The most computing time for one call that a plugin may ask for.
     pub plugin_time: Duration,
     /// The most memory for one instance that a plugin may ask for.
@@ -48,10 +56,17 @@ pub(super) fn check(raw: &RawLimits) -> Result<Limits, Fault> {
         |key, value, default, most| within(key, value, default, 1, most).map(Duration::from_secs);
     Ok(Limits {
         idle: seconds("idle_seconds", &raw.idle_seconds, 900, 86_400)?,
+        body: seconds("body_seconds", &raw.body_seconds, 60, 86_400)?,
         connect: seconds("connect_seconds", &raw.connect_seconds, 10, 600)?,
         head: seconds("head_seconds", &raw.head_seconds, 10, 600)?,
         drain: seconds("drain_seconds", &raw.drain_seconds, 30, 86_400)?,
-        max_connections: size("max_connections", &raw.max_connections, 8192, 1, 1_000_000)?,
+        max_connections: size(
+            "max_connections",
+            &raw.max_connections,
+            12_288,
+            1,
+            1_000_000,
+        )?,
         head_bytes: size("head_bytes", &raw.head_bytes, 64 * KIB, 8 * KIB, MIB)?,
         buffered_body_bytes: size(
             "buffered_body_bytes",
@@ -63,8 +78,29 @@ pub(super) fn check(raw: &RawLimits) -> Result<Limits, Fault> {
         requests_per_box: size("requests_per_box", &raw.requests_per_box, 512, 1, 1_000_000)?,
         call: seconds("call_seconds", &raw.call_seconds, 600, 86_400)?,
         call_bytes: size("call_bytes", &raw.call_bytes, 4 * MIB, KIB, 64 * MIB)?,
-        calls: small("calls", &raw.calls, 8, 0, 64)?,
+        calls: small("calls", &raw.calls, 64, 0, 64)?,
         rounds: small("rounds", &raw.rounds, 4, 0, 64)?,
+        keep_bytes_per_box: size(
+            "keep_bytes_per_box",
+            &raw.keep_bytes_per_box,
+            4 * MIB,
+            0,
+            1024 * MIB,
+        )?,
+        keep_keys_per_box: size(
+            "keep_keys_per_box",
+            &raw.keep_keys_per_box,
+            4096,
+            0,
+            1_000_000,
+        )?,
+        journal_bytes: within(
+            "journal_bytes",
+            &raw.journal_bytes,
+            256 * MIB,
+            0,
+            1024 * 1024 * MIB,
+        )?,
         plugin_time: within(
             "plugin_milliseconds",
             &raw.plugin_milliseconds,

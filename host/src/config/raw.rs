@@ -54,6 +54,7 @@ pub(super) struct RawPlugin {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawLimits {
     pub(super) idle_seconds: Placed<u64>,
+    pub(super) body_seconds: Placed<u64>,
     pub(super) connect_seconds: Placed<u64>,
     pub(super) head_seconds: Placed<u64>,
     pub(super) drain_seconds: Placed<u64>,
@@ -65,6 +66,9 @@ pub(super) struct RawLimits {
     pub(super) call_bytes: Placed<u64>,
     pub(super) calls: Placed<u64>,
     pub(super) rounds: Placed<u64>,
+    pub(super) keep_bytes_per_box: Placed<u64>,
+    pub(super) keep_keys_per_box: Placed<u64>,
+    pub(super) journal_bytes: Placed<u64>,
     pub(super) plugin_milliseconds: Placed<u64>,
     pub(super) plugin_memory_bytes: Placed<u64>,
     pub(super) plugin_instances: Placed<u64>,

@@ -1,32 +1,17 @@
 //! Between the contract's generated types and the types of `rules`, both ways.
 //!
-//! What comes from a plugin is taken over as it is, but for its size: whoever
-//! checks it later need not fear how long a list is.
+//! What comes from a plugin is taken over as it is. The engine has bounded how
+//! many bytes that can be; `rules/plan_check` holds each part to its size.
 
 use crate::plugins::bindings::exports::jackfield::plugin::{decisions as wit, types};
-use crate::plugins::error::Fault;
-use crate::rules::manifest::WantedLimits;
+use crate::rules::manifest::{Uses, WantedLimits};
 use crate::rules::manifest_check::{SaidManifest, SaidRoute, SaidWord};
 use crate::rules::payer::{Payer, PayerKind};
 use crate::rules::plan::{
-    Answers, CallFailure, LogLevel, LogLine, Offer, SaidAction, SaidCall, SaidEdit, SaidForward,
-    SaidNeed, SaidPath, SaidPlacement, SaidPlan, SaidQuery, SaidRefusal, SaidStep, SaidTarget,
-    ShownCaller, ShownRequest, Target,
+    Answers, CallFailure, Expected, Listing, LogLevel, LogLine, Offer, SaidAction, SaidCall,
+    SaidEdit, SaidForward, SaidNeed, SaidPath, SaidPlacement, SaidPlan, SaidQuery, SaidRefusal,
+    SaidStep, SaidTarget, SaidThing, ShownCaller, ShownRequest, Target, Write,
 };
-
-const MOST_WORDS: usize = 50;
-const MOST_HEADERS: usize = 128;
-const MOST_HEADER_BYTES: usize = 16 * 1024;
-const MOST_NAME: usize = 2048;
-const MOST_MESSAGE: usize = 8 * 1024;
-const MOST_LOG: usize = 64;
-const MOST_WRITES: usize = 64;
-const MOST_JOURNAL: usize = 64;
-const MOST_VALUE: usize = 64 * 1024;
-const MOST_BODY: usize = 1024 * 1024;
-const MOST_CALLS: usize = 32;
-const MOST_READS: usize = 64;
-const MOST_STATE: usize = 256 * 1024;
 
 // === What a plugin is shown ===
 
@@ -50,6 +35,17 @@ pub(crate) fn caller(shown: ShownCaller) -> wit::Caller {
         box_name: shown.box_name.map(|name| name.as_str().to_owned()),
         words: shown.words,
         credentials: shown.offers.into_iter().map(offer).collect(),
+        targets: shown.targets.into_iter().map(shown_target).collect(),
+        uses: uses(shown.uses),
+    }
+}
+
+fn uses(uses: Uses) -> wit::Uses {
+    let kinds = uses.owned_kinds.iter();
+    wit::Uses {
+        keep: uses.keep,
+        journal: uses.journal,
+        owned_kinds: kinds.map(|kind| kind.as_str().to_owned()).collect(),
     }
 }
 
@@ -71,6 +67,8 @@ pub(crate) fn answers(answers: Answers) -> types::Answers {
     types::Answers {
         calls: answers.calls.into_iter().map(call).collect(),
         reads: answers.reads,
+        lists: answers.lists,
+        owned: answers.owned,
     }
 }
 
@@ -81,12 +79,16 @@ fn header((name, value): (String, Vec<u8>)) -> types::Header {
 fn offer(offer: Offer) -> types::Offer {
     types::Offer {
         name: offer.name,
-        target: match offer.target {
-            Target::Upstream(name) => types::Target::Upstream(name.as_str().to_owned()),
-            Target::Secret(name) => types::Target::Secret(name.as_str().to_owned()),
-        },
+        target: shown_target(offer.target),
         kind: offer.kind.as_str().to_owned(),
         payer: offer.payer.map(payer),
+    }
+}
+
+fn shown_target(target: Target) -> types::Target {
+    match target {
+        Target::Upstream(name) => types::Target::Upstream(name.as_str().to_owned()),
+        Target::Secret(name) => types::Target::Secret(name.as_str().to_owned()),
     }
 }
 
@@ -105,22 +107,11 @@ fn payer(payer: Payer) -> types::Payer {
 
 // === What a plugin says ===
 
-/// The words of `scopes`.
-pub(crate) fn words(said: Option<Vec<String>>) -> Result<Option<Vec<String>>, Fault> {
-    if let Some(words) = &said {
-        at_most("words", words.len(), MOST_WORDS)?;
-        for word in words {
-            name("a word", word)?;
-        }
-    }
-    Ok(said)
-}
-
 /// A step.
-pub(crate) fn step(said: wit::Step) -> Result<SaidStep, Fault> {
+pub(crate) fn step(said: wit::Step) -> SaidStep {
     match said {
-        wit::Step::Plan(said) => Ok(SaidStep::Plan(Box::new(plan(said)?))),
-        wit::Step::Need(said) => Ok(SaidStep::Need(need(said)?)),
+        wit::Step::Plan(said) => SaidStep::Plan(Box::new(plan(said))),
+        wit::Step::Need(said) => SaidStep::Need(need(said)),
     }
 }
 
@@ -136,6 +127,7 @@ pub(crate) fn manifest(said: wit::Manifest) -> SaidManifest {
         paths: said.paths,
         keep: said.uses.keep,
         journal: said.uses.journal,
+        owned_kinds: said.uses.owned_kinds,
         limits: WantedLimits {
             time_ms: said.limits.time_ms,
             memory_bytes: said.limits.memory_bytes,
@@ -167,139 +159,118 @@ fn word(said: wit::Word) -> SaidWord {
     SaidWord {
         name: said.name,
         description: said.description,
-        reaches: said.reaches.into_iter().map(raw_target).collect(),
+        reaches: said.reaches.into_iter().map(target).collect(),
     }
 }
 
-fn raw_target(said: types::Target) -> SaidTarget {
+fn target(said: types::Target) -> SaidTarget {
     match said {
         types::Target::Upstream(name) => SaidTarget::Upstream(name),
         types::Target::Secret(name) => SaidTarget::Secret(name),
     }
 }
 
-fn plan(said: wit::Plan) -> Result<SaidPlan, Fault> {
-    at_most("writes", said.writes.len(), MOST_WRITES)?;
-    at_most("journal records", said.journal.len(), MOST_JOURNAL)?;
-    at_most("log lines", said.log.len(), MOST_LOG)?;
-    for record in &said.journal {
-        at_most("a journal record", record.len(), MOST_VALUE)?;
-    }
-    Ok(SaidPlan {
-        action: action(said.action)?,
-        writes: said
-            .writes
-            .into_iter()
-            .map(write)
-            .collect::<Result<_, _>>()?,
+fn plan(said: wit::Plan) -> SaidPlan {
+    SaidPlan {
+        action: action(said.action),
+        writes: said.writes.into_iter().map(write).collect(),
         journal: said.journal,
-        log: said
-            .log
-            .into_iter()
-            .map(log_line)
-            .collect::<Result<_, _>>()?,
-    })
+        owns: said.owns.into_iter().map(thing).collect(),
+        log: said.log.into_iter().map(log_line).collect(),
+    }
 }
 
-fn write(said: types::Write) -> Result<(String, Option<Vec<u8>>), Fault> {
-    name("a key", &said.key)?;
-    let size = said.value.as_ref().map_or(0, Vec::len);
-    at_most("a kept value", size, MOST_VALUE)?;
-    Ok((said.key, said.value))
+fn write(said: types::Write) -> Write {
+    Write {
+        key: said.key,
+        value: said.value,
+        expects: match said.expects {
+            types::Expected::Anything => Expected::Anything,
+            types::Expected::Nothing => Expected::Nothing,
+            types::Expected::Value(value) => Expected::Value(value),
+        },
+    }
 }
 
-fn log_line(said: types::LogLine) -> Result<LogLine, Fault> {
-    at_most("a log line", said.message.len(), MOST_MESSAGE)?;
-    Ok(LogLine {
+fn thing(said: types::Thing) -> SaidThing {
+    SaidThing {
+        kind: said.kind,
+        id: said.id,
+    }
+}
+
+fn log_line(said: types::LogLine) -> LogLine {
+    LogLine {
         level: match said.level {
             types::LogLevel::Debug => LogLevel::Debug,
             types::LogLevel::Info => LogLevel::Info,
             types::LogLevel::Warn => LogLevel::Warn,
         },
         message: said.message,
-    })
-}
-
-fn action(said: wit::Action) -> Result<SaidAction, Fault> {
-    Ok(match said {
-        wit::Action::Forward(said) => SaidAction::Forward(Box::new(forward(said)?)),
-        wit::Action::Answer(said) => {
-            at_most("an answer's body", said.body.len(), MOST_BODY)?;
-            SaidAction::Answer {
-                status: said.status,
-                headers: headers(said.headers)?,
-                body: said.body,
-            }
-        }
-        wit::Action::Refuse(said) => SaidAction::Refuse(refusal(said)?),
-    })
-}
-
-fn forward(said: wit::Forward) -> Result<SaidForward, Fault> {
-    at_most("substitutions", said.substitutions.len(), MOST_HEADERS)?;
-    let substitution = |said: wit::Substitution| Ok((said.status, refusal(said.refusal)?));
-    Ok(SaidForward {
-        to: target(said.to)?,
-        path: path(said.path)?,
-        query: query(said.query),
-        credential: credential(said.credential)?,
-        placement: placement(said.placement)?,
-        request_headers: edits(said.request_headers)?,
-        response_headers: edits(said.response_headers)?,
-        substitutions: said
-            .substitutions
-            .into_iter()
-            .map(substitution)
-            .collect::<Result<_, Fault>>()?,
-    })
-}
-
-fn need(said: types::Need) -> Result<SaidNeed, Fault> {
-    at_most("calls", said.calls.len(), MOST_CALLS)?;
-    at_most("reads", said.reads.len(), MOST_READS)?;
-    at_most("a state", said.state.len(), MOST_STATE)?;
-    for key in &said.reads {
-        name("a key", key)?;
     }
-    Ok(SaidNeed {
-        calls: said.calls.into_iter().map(call).collect::<Result<_, _>>()?,
+}
+
+fn action(said: wit::Action) -> SaidAction {
+    match said {
+        wit::Action::Forward(said) => SaidAction::Forward(Box::new(forward(said))),
+        wit::Action::Answer(said) => SaidAction::Answer {
+            status: said.status,
+            headers: headers(said.headers),
+            body: said.body,
+        },
+        wit::Action::Refuse(said) => SaidAction::Refuse(refusal(said)),
+    }
+}
+
+fn forward(said: wit::Forward) -> SaidForward {
+    let substitutions = said.substitutions.into_iter();
+    SaidForward {
+        to: target(said.to),
+        path: path(said.path),
+        query: query(said.query),
+        credential: said.credential,
+        placement: placement(said.placement),
+        request_headers: edits(said.request_headers),
+        response_headers: edits(said.response_headers),
+        substitutions: substitutions
+            .map(|said| (said.status, refusal(said.refusal)))
+            .collect(),
+    }
+}
+
+fn need(said: types::Need) -> SaidNeed {
+    let listing = |said: types::Listing| Listing {
+        prefix: said.prefix,
+        after: said.after,
+    };
+    SaidNeed {
+        calls: said.calls.into_iter().map(call).collect(),
         reads: said.reads,
+        lists: said.lists.into_iter().map(listing).collect(),
+        owned: said.owned.into_iter().map(thing).collect(),
         deadline_ms: said.deadline_ms,
         state: said.state,
-    })
-}
-
-fn call(said: types::Call) -> Result<SaidCall, Fault> {
-    name("a method", &said.method)?;
-    at_most("a call's body", said.body.len(), MOST_BODY)?;
-    Ok(SaidCall {
-        to: target(said.to)?,
-        method: said.method,
-        path: path(said.path)?,
-        query: query(said.query),
-        headers: headers(said.headers)?,
-        body: said.body,
-        credential: credential(said.credential)?,
-        placement: placement(said.placement)?,
-    })
-}
-
-fn target(said: types::Target) -> Result<SaidTarget, Fault> {
-    let target = raw_target(said);
-    match &target {
-        SaidTarget::Upstream(text) | SaidTarget::Secret(text) => name("a target", text)?,
     }
-    Ok(target)
 }
 
-fn path(said: types::PathChoice) -> Result<SaidPath, Fault> {
-    Ok(match said {
+fn call(said: types::Call) -> SaidCall {
+    SaidCall {
+        to: target(said.to),
+        method: said.method,
+        path: path(said.path),
+        query: query(said.query),
+        headers: headers(said.headers),
+        body: said.body,
+        credential: said.credential,
+        placement: placement(said.placement),
+    }
+}
+
+fn path(said: types::PathChoice) -> SaidPath {
+    match said {
         types::PathChoice::Received(skipped) => SaidPath::Received(skipped),
-        types::PathChoice::Literal(literal) => {
-            name("a path", &literal)?;
-            SaidPath::Literal(literal)
-        }
-    })
+        types::PathChoice::Literal(literal) => SaidPath::Literal(literal),
+    }
 }
 
 fn query(said: types::QueryChoice) -> SaidQuery {
@@ -309,81 +280,36 @@ fn query(said: types::QueryChoice) -> SaidQuery {
     }
 }
 
-fn credential(said: Option<String>) -> Result<Option<String>, Fault> {
-    if let Some(text) = &said {
-        name("a credential's name", text)?;
-    }
-    Ok(said)
-}
-
-fn placement(said: types::Placement) -> Result<SaidPlacement, Fault> {
-    Ok(match said {
+fn placement(said: types::Placement) -> SaidPlacement {
+    match said {
         types::Placement::Bearer => SaidPlacement::Bearer,
-        types::Placement::Header(said) => {
-            name("a header's name", &said.name)?;
-            name("a template", &said.template)?;
-            SaidPlacement::Header {
-                name: said.name,
-                template: said.template,
-            }
-        }
-        types::Placement::Query(text) => {
-            name("a query parameter", &text)?;
-            SaidPlacement::Query(text)
-        }
+        types::Placement::Header(said) => SaidPlacement::Header {
+            name: said.name,
+            template: said.template,
+        },
+        types::Placement::Query(name) => SaidPlacement::Query(name),
         types::Placement::StandIn => SaidPlacement::StandIn,
-    })
+    }
 }
 
-fn edits(said: Vec<wit::HeaderEdit>) -> Result<Vec<SaidEdit>, Fault> {
-    at_most("header edits", said.len(), MOST_HEADERS)?;
-    let edit = |said: wit::HeaderEdit| {
-        Ok(match said {
-            wit::HeaderEdit::Set(said) => {
-                let (name, value) = one_header(said)?;
-                SaidEdit::Set(name, value)
-            }
-            wit::HeaderEdit::Remove(text) => {
-                name("a header's name", &text)?;
-                SaidEdit::Remove(text)
-            }
-            wit::HeaderEdit::AddToList(said) => {
-                let (name, value) = one_header(said)?;
-                SaidEdit::AddToList(name, value)
-            }
-        })
+fn edits(said: Vec<wit::HeaderEdit>) -> Vec<SaidEdit> {
+    let edit = |said: wit::HeaderEdit| match said {
+        wit::HeaderEdit::Set(said) => SaidEdit::Set(said.name, said.value),
+        wit::HeaderEdit::Remove(name) => SaidEdit::Remove(name),
+        wit::HeaderEdit::AddToList(said) => SaidEdit::AddToList(said.name, said.value),
     };
     said.into_iter().map(edit).collect()
 }
 
-fn headers(said: Vec<types::Header>) -> Result<Vec<(String, Vec<u8>)>, Fault> {
-    at_most("headers", said.len(), MOST_HEADERS)?;
-    said.into_iter().map(one_header).collect()
+fn headers(said: Vec<types::Header>) -> Vec<(String, Vec<u8>)> {
+    let header = |said: types::Header| (said.name, said.value);
+    said.into_iter().map(header).collect()
 }
 
-fn one_header(said: types::Header) -> Result<(String, Vec<u8>), Fault> {
-    name("a header's name", &said.name)?;
-    at_most("a header's value", said.value.len(), MOST_HEADER_BYTES)?;
-    Ok((said.name, said.value))
-}
-
-fn refusal(said: types::Refusal) -> Result<SaidRefusal, Fault> {
-    name("a refusal's type", &said.type_)?;
-    at_most("a refusal's message", said.message.len(), MOST_MESSAGE)?;
-    Ok(SaidRefusal {
+fn refusal(said: types::Refusal) -> SaidRefusal {
+    SaidRefusal {
         status: said.status,
         kind: said.type_,
         message: said.message,
-    })
-}
-
-fn name(what: &'static str, text: &str) -> Result<(), Fault> {
-    at_most(what, text.len(), MOST_NAME)
-}
-
-fn at_most(what: &'static str, size: usize, most: usize) -> Result<(), Fault> {
-    if size <= most {
-        return Ok(());
     }
-    Err(Fault::TooLarge(what))
 }

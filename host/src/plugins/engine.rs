@@ -51,7 +51,8 @@ impl Default for CallLimits {
             most_time: Duration::from_secs(2),
             memory: 16 * MIB,
             most_memory: 64 * MIB,
-            answer: 4 * MIB,
+            // The most that a need's calls may send, its state, and some more.
+            answer: 24 * MIB,
             instances: 64,
             share: 32,
             wait: Duration::from_secs(2),

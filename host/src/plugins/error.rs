@@ -34,6 +34,19 @@ pub enum PluginError {
         "no plugin named {0} has been found in the plugins folder; `jackfield plugin list` shows them"
     )]
     Unknown(String),
+    /// Nobody approved it, so nothing can be taken back.
+    #[error("{0} is not approved; `jackfield plugin list` shows what is")]
+    NotApproved(String),
+    /// Several components were approved under that name, and none is live.
+    #[error(
+        "several components are approved as {name}: pass the hash of the one you mean, {hashes}"
+    )]
+    Several {
+        /// The name.
+        name: String,
+        /// Their hashes.
+        hashes: String,
+    },
     /// It was found and is not accepted.
     #[error("the plugin {name} cannot be approved: {reason}")]
     NotAccepted {

@@ -2,6 +2,9 @@
 //! it is asked.
 
 use std::fmt;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
 
 use crate::plugins::call::{Instance, Runner};
 use crate::plugins::convert;
@@ -11,8 +14,6 @@ use crate::rules::manifest::Manifest;
 use crate::rules::permission::Grants;
 use crate::rules::plan::{Answers, SaidStep, ShownCaller, ShownRequest};
 
-use std::sync::Arc;
-
 /// A live plugin. Whoever holds one can finish asking it, also when another
 /// version has taken its place.
 pub struct LivePlugin {
@@ -20,6 +21,7 @@ pub struct LivePlugin {
     hash: ComponentHash,
     grants: Grants,
     runner: Arc<Runner>,
+    lease: CancellationToken,
 }
 
 /// A request on which a plugin has named its words. It holds the instance, so
@@ -37,12 +39,14 @@ impl LivePlugin {
         hash: ComponentHash,
         grants: Grants,
         runner: Arc<Runner>,
+        lease: CancellationToken,
     ) -> Self {
         Self {
             manifest,
             hash,
             grants,
             runner,
+            lease,
         }
     }
 
@@ -64,14 +68,19 @@ impl LivePlugin {
         &self.grants
     }
 
+    /// Cancelled when its approval is taken back: what it had relayed is cut.
+    #[must_use]
+    pub fn lease(&self) -> &CancellationToken {
+        &self.lease
+    }
+
     /// Asks a fresh instance which words a request needs.
     ///
     /// # Errors
     /// When the plugin fails, or no instance comes free in time.
     pub async fn decide(self: &Arc<Self>, request: ShownRequest) -> Result<Decision, CallFault> {
         let asked = self.runner.scopes(convert::request(request.clone())).await;
-        let (instance, said) = asked.map_err(|fault| self.fault(fault))?;
-        let words = convert::words(said).map_err(|fault| self.fault(fault))?;
+        let (instance, words) = asked.map_err(|fault| self.fault(fault))?;
         Ok(Decision {
             plugin: Arc::clone(self),
             instance,
@@ -86,9 +95,7 @@ impl LivePlugin {
     /// When the plugin fails, or no instance comes free in time.
     pub async fn resume(&self, state: Vec<u8>, answers: Answers) -> Result<SaidStep, CallFault> {
         let asked = self.runner.resume(state, convert::answers(answers)).await;
-        asked
-            .and_then(convert::step)
-            .map_err(|fault| self.fault(fault))
+        asked.map(convert::step).map_err(|fault| self.fault(fault))
     }
 
     fn fault(&self, fault: Fault) -> CallFault {
@@ -116,7 +123,7 @@ impl Decision {
         let request = convert::request(self.request);
         let caller = convert::caller(caller);
         let asked = self.plugin.runner.route(self.instance, request, caller);
-        let said = asked.await.and_then(convert::step);
+        let said = asked.await.map(convert::step);
         said.map_err(|fault| self.plugin.fault(fault))
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! In reading order: [`Plugins`] here; `load` brings a file in, by way of
 //! `folder`, `inspect` and `cache`; `approvals` and `table` decide whether it
-//! goes live; `live` asks it, by way of `call` and `lane`; `convert` stands
+//! goes live, on the `stage`; `live` asks it, by way of `call` and `lane`; `convert` stands
 //! between the contract's types and ours. `component` builds one.
 
 mod approvals;
@@ -23,20 +23,22 @@ mod inspect;
 mod lane;
 mod live;
 mod load;
+mod stage;
 mod status;
 mod table;
 mod wasi;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use tokio_util::sync::CancellationToken;
 
 use crate::plugins::approvals::Approvals;
 use crate::plugins::cache::Cache;
 use crate::plugins::engine::Machine;
 use crate::plugins::load::Loaded;
+use crate::plugins::stage::{Found, Stage};
 use crate::rules::names::PluginName;
 use crate::rules::permission::{Grants, Permission};
 use crate::store::Store;
@@ -80,17 +82,20 @@ struct Inner {
     machine: Arc<Machine>,
     cache: Arc<Cache>,
     approvals: Approvals,
-    live: ArcSwap<Table>,
-    found: Mutex<BTreeMap<PathBuf, Found>>,
+    stage: Arc<Stage>,
     /// One load, approval or swap at a time.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// What the last load found at a path.
-enum Found {
-    Live(Loaded),
-    Waiting(Loaded),
-    Refused(String),
+/// An approval that was taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revoked {
+    /// The name that the component was approved under.
+    pub name: String,
+    /// The component.
+    pub hash: ComponentHash,
+    /// Other components that are still approved under that name.
+    pub others: Vec<ComponentHash>,
 }
 
 impl Plugins {
@@ -105,13 +110,16 @@ impl Plugins {
     ) -> Result<Self, PluginError> {
         let cache = Cache::open(settings.cache_dir.clone(), cache_key)?;
         let machine = Machine::new(settings.limits)?;
+        let stage = Arc::new(Stage::default());
+        let on = Arc::clone(&stage);
+        let withdraw = Box::new(move |hash: &ComponentHash| on.withdraw(hash));
+        let approvals = Approvals::open(store, withdraw).await?;
         Ok(Self(Arc::new(Inner {
             settings,
             machine: Arc::new(machine),
             cache: Arc::new(cache),
-            approvals: Approvals::new(store),
-            live: ArcSwap::default(),
-            found: Mutex::default(),
+            approvals,
+            stage,
             turn: tokio::sync::Mutex::default(),
         })))
     }
@@ -124,14 +132,15 @@ impl Plugins {
             Ok(files) => files,
             Err(error) => return vec![LoadReport::refused(folder, error)],
         };
-        self.forget_all_but(&files);
+        self.0.stage.forget_all_but(&files);
         let mut names = BTreeSet::new();
         let mut reports = Vec::new();
         for file in files {
             let outcome = match self.load(&file, approve, &mut names).await {
                 Ok(outcome) => outcome,
                 Err(error) => {
-                    self.note(&file, Found::Refused(error.to_string()));
+                    let refused = Found::Refused(error.to_string());
+                    self.0.stage.note(&file, refused);
                     Outcome::Refused(error)
                 }
             };
@@ -143,7 +152,7 @@ impl Plugins {
     /// The plugins that are live now.
     #[must_use]
     pub fn live(&self) -> Arc<Table> {
-        self.0.live.load_full()
+        self.0.stage.live()
     }
 
     /// Approves the plugin of this name that waits, and lets it go live.
@@ -153,10 +162,8 @@ impl Plugins {
     pub async fn approve(&self, name: &str) -> Result<PluginStatus, PluginError> {
         let _turn = self.0.turn.lock().await;
         let unknown = || PluginError::Unknown(name.chars().take(80).collect());
-        let (file, loaded) = self.found_as(name).ok_or_else(unknown)?;
-        self.0
-            .live
-            .load()
+        let (file, loaded) = self.0.stage.named(name).ok_or_else(unknown)?;
+        self.live()
             .has_room_for(&loaded.manifest, &self.0.settings.reserved)
             .map_err(|reason| PluginError::NotAccepted {
                 name: loaded.manifest.name.as_str().to_owned(),
@@ -167,20 +174,40 @@ impl Plugins {
         approvals
             .approve(&loaded.hash, &loaded.manifest, at)
             .await?;
-        self.go_live(&file, &loaded);
+        let lease = approvals.covers(&loaded.hash, &loaded.manifest);
+        let taken_back = || PluginError::NotApproved(name.to_owned());
+        self.go_live(&file, &loaded, lease.ok_or_else(taken_back)?);
         Ok(self.status(&file, &loaded, PluginState::Live))
+    }
+
+    /// Takes an approval back, by the component's hash or the plugin's name.
+    /// The component goes out of use at once, what it had relayed is cut, and
+    /// it waits until somebody approves it again.
+    ///
+    /// # Errors
+    /// When nothing is approved under that, or several are and none is live.
+    pub async fn revoke(&self, which: &str) -> Result<Revoked, PluginError> {
+        let _turn = self.0.turn.lock().await;
+        let hash = self.approved_as(which)?;
+        let approvals = &self.0.approvals;
+        let not_approved = || PluginError::NotApproved(which.to_owned());
+        let name = approvals.name_of(&hash).ok_or_else(not_approved)?;
+        if !approvals.revoke(&hash).await? {
+            return Err(not_approved());
+        }
+        let others = approvals.named(&name);
+        Ok(Revoked { name, hash, others })
     }
 
     /// Every plugin that the last loads found.
     #[must_use]
     pub fn list(&self) -> Vec<PluginStatus> {
-        let found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let status = |(file, found): (&PathBuf, &Found)| match found {
-            Found::Live(loaded) => self.status(file, loaded, PluginState::Live),
-            Found::Waiting(loaded) => self.status(file, loaded, PluginState::Waiting),
-            Found::Refused(reason) => PluginStatus::refused(file, reason.clone()),
+        let status = |(file, found): (PathBuf, Found)| match found {
+            Found::Live(loaded) => self.status(&file, &loaded, PluginState::Live),
+            Found::Waiting(loaded) => self.status(&file, &loaded, PluginState::Waiting),
+            Found::Refused(reason) => PluginStatus::refused(&file, reason),
         };
-        found.iter().map(status).collect()
+        self.0.stage.found().into_iter().map(status).collect()
     }
 
     async fn load(
@@ -195,39 +222,64 @@ impl Plugins {
         if !names.insert(manifest.name.clone()) {
             return Err(LoadError::SameName(manifest.name.clone()));
         }
-        inner
-            .live
-            .load()
+        self.live()
             .has_room_for(manifest, &inner.settings.reserved)?;
         match approve {
             Approve::All => {
                 let at = jiff::Timestamp::now().to_string();
                 inner.approvals.approve(&loaded.hash, manifest, at).await?;
             }
-            Approve::OnDisk => {
-                if !inner.approvals.covers(&loaded.hash, manifest).await? {
-                    let status = self.status(file, &loaded, PluginState::Waiting);
-                    self.note(file, Found::Waiting(loaded));
-                    return Ok(Outcome::Waiting(status));
-                }
-            }
+            Approve::OnDisk => {}
         }
-        self.go_live(file, &loaded);
+        let Some(lease) = inner.approvals.covers(&loaded.hash, manifest) else {
+            let status = self.status(file, &loaded, PluginState::Waiting);
+            inner.stage.note(file, Found::Waiting(loaded));
+            return Ok(Outcome::Waiting(status));
+        };
+        self.go_live(file, &loaded, lease);
         let status = self.status(file, &loaded, PluginState::Live);
         Ok(Outcome::Live(status))
     }
 
-    fn go_live(&self, file: &Path, loaded: &Loaded) {
-        let inner = &self.0;
+    fn go_live(&self, file: &Path, loaded: &Loaded, lease: CancellationToken) {
         let plugin = Arc::new(LivePlugin::new(
             Arc::clone(&loaded.manifest),
             loaded.hash,
             self.grants(loaded),
             Arc::clone(&loaded.runner),
+            lease,
         ));
-        let table = inner.live.load().with(plugin);
-        inner.live.store(Arc::new(table));
-        self.note(file, Found::Live(loaded.clone()));
+        self.0.stage.go_live(file, loaded, plugin);
+    }
+
+    /// The component that a hash or a name means: under a name the one that is
+    /// live, else the only one that is approved.
+    fn approved_as(&self, which: &str) -> Result<ComponentHash, PluginError> {
+        if let Some(hash) = ComponentHash::parse(which) {
+            return Ok(hash);
+        }
+        let live = self.live();
+        let live = live
+            .plugins()
+            .iter()
+            .find(|plugin| plugin.manifest().name.as_str() == which);
+        if let Some(plugin) = live {
+            return Ok(*plugin.hash());
+        }
+        let shown: String = which.chars().take(80).collect();
+        match self.0.approvals.named(which).as_slice() {
+            [only] => Ok(*only),
+            [] if self.0.stage.named(which).is_some() => Err(PluginError::NotApproved(shown)),
+            [] => Err(PluginError::Unknown(shown)),
+            several => Err(PluginError::Several {
+                name: shown,
+                hashes: several
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(" or "),
+            }),
+        }
     }
 
     fn grants(&self, loaded: &Loaded) -> Grants {
@@ -237,29 +289,6 @@ impl Plugins {
 
     fn status(&self, file: &Path, loaded: &Loaded, state: PluginState) -> PluginStatus {
         PluginStatus::of(file, loaded, &self.grants(loaded), state)
-    }
-
-    fn note(&self, file: &Path, what: Found) {
-        let mut found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.insert(file.to_owned(), what);
-    }
-
-    /// What is live stays so without its file.
-    fn forget_all_but(&self, files: &[PathBuf]) {
-        let mut found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.retain(|file, found| matches!(found, Found::Live(_)) || files.contains(file));
-    }
-
-    fn found_as(&self, name: &str) -> Option<(PathBuf, Loaded)> {
-        let found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.iter().find_map(|(file, found)| match found {
-            Found::Live(loaded) | Found::Waiting(loaded)
-                if loaded.manifest.name.as_str() == name =>
-            {
-                Some((file.clone(), loaded.clone()))
-            }
-            Found::Live(_) | Found::Waiting(_) | Found::Refused(_) => None,
-        })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::plugins::error::LoadError;
+use crate::plugins::hash::ComponentHash;
 use crate::plugins::live::LivePlugin;
 use crate::rules::manifest::Manifest;
 use crate::rules::names::PluginName;
@@ -39,6 +40,14 @@ impl Table {
         plugins.push(plugin);
         plugins.sort_by(|one, other| one.manifest().name.cmp(&other.manifest().name));
         Self { plugins }
+    }
+
+    /// This table without that component.
+    pub(crate) fn without(&self, hash: &ComponentHash) -> Self {
+        let others = self.plugins.iter().filter(|plugin| plugin.hash() != hash);
+        Self {
+            plugins: others.cloned().collect(),
+        }
     }
 
     /// Whether a manifest's prefixes are free: of the host's own, and of every

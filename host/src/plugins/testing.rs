@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::plugins::component::build;
 use crate::plugins::{Approve, CallLimits, LivePlugin, Outcome, PluginSettings, Plugins};
+use crate::rules::manifest::Uses;
 use crate::rules::names::PluginName;
 use crate::rules::plan::{SaidAction, SaidStep, ShownCaller, ShownRequest};
 use crate::store::Store;
@@ -133,6 +134,8 @@ pub(crate) fn caller() -> ShownCaller {
         box_name: None,
         words: Vec::new(),
         offers: Vec::new(),
+        targets: Vec::new(),
+        uses: Uses::default(),
     }
 }
 

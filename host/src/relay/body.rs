@@ -12,10 +12,11 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Sleep;
-use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::relay::cleaner::Cleaner;
 use crate::relay::failure::BodyBroken;
+use crate::relay::lease::{Cancelled, Lease};
 use crate::relay::pool::Checkout;
 use crate::relay::scrubber::Scrubber;
 use crate::relay::upload::Activity;
@@ -26,7 +27,8 @@ pub struct RelayBody(Option<Box<Streaming>>);
 
 struct Streaming {
     live: Arc<Mutex<Option<Live>>>,
-    revoked: Pin<Box<WaitForCancellationFutureOwned>>,
+    lease: Lease,
+    revoked: Cancelled,
     idle: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     activity: Arc<Activity>,
@@ -59,7 +61,7 @@ struct Live {
 /// What a streaming body needs beside the answer itself.
 pub(super) struct Ties {
     pub(super) checkout: Checkout,
-    pub(super) lease: CancellationToken,
+    pub(super) lease: Lease,
     pub(super) idle: Duration,
     pub(super) activity: Arc<Activity>,
     pub(super) stop_upload: DropGuard,
@@ -76,7 +78,8 @@ impl RelayBody {
                 checkout: ties.checkout,
                 stop_upload: ties.stop_upload,
             }))),
-            revoked: Box::pin(ties.lease.clone().cancelled_owned()),
+            revoked: ties.lease.cancelled(),
+            lease: ties.lease.clone(),
             idle: ties.idle,
             timer: None,
             activity: ties.activity,
@@ -100,7 +103,7 @@ impl RelayBody {
 }
 
 /// Lets go of the upstream when the lease is cut, even while nobody reads.
-fn watch(live: Arc<Mutex<Option<Live>>>, lease: CancellationToken, done: CancellationToken) {
+fn watch(live: Arc<Mutex<Option<Live>>>, lease: Lease, done: CancellationToken) {
     tokio::spawn(async move {
         tokio::select! {
             () = lease.cancelled() => {
@@ -138,8 +141,13 @@ impl Streaming {
             return;
         }
         let (activity, idle) = (self.activity.clone(), self.idle);
+        let cut = self.lease.cancelled();
         tokio::spawn(async move {
-            if until_uploaded(&activity, idle).await {
+            let uploaded = tokio::select! {
+                () = cut => false,
+                uploaded = until_uploaded(&activity, idle) => uploaded,
+            };
+            if uploaded {
                 checkout.give_back();
             }
             drop(stop_upload);
@@ -188,7 +196,7 @@ impl Streaming {
             match self.stage {
                 Stage::Receive if self.live().is_none() => return self.fail(BodyBroken::Revoked),
                 Stage::Receive => {}
-                Stage::Drain if self.revoked.as_mut().poll(context).is_ready() => {
+                Stage::Drain if Pin::new(&mut self.revoked).poll(context).is_ready() => {
                     return self.fail(BodyBroken::Revoked);
                 }
                 Stage::Drain => {}
@@ -273,7 +281,7 @@ impl Streaming {
             Poll::Ready((Some(Ok(frame)), last)) => Poll::Ready(Ok(Some((frame, last)))),
             Poll::Ready((Some(Err(_)), _)) => Poll::Ready(Err(BodyBroken::Upstream)),
             Poll::Ready((None, _)) => Poll::Ready(Ok(None)),
-            Poll::Pending if self.revoked.as_mut().poll(context).is_ready() => {
+            Poll::Pending if Pin::new(&mut self.revoked).poll(context).is_ready() => {
                 Poll::Ready(Err(BodyBroken::Revoked))
             }
             Poll::Pending if self.is_silent(context) => Poll::Ready(Err(BodyBroken::Silent)),

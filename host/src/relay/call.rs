@@ -6,12 +6,12 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::header::TRAILER;
 use http_body_util::BodyExt;
-use tokio_util::sync::CancellationToken;
 
 use crate::relay::Relay;
 use crate::relay::body::{RelayBody, Ties};
 use crate::relay::failure::{BodyBroken, RelayFailure};
 use crate::relay::forward::{cleaner, passed_headers};
+use crate::relay::lease::Lease;
 use crate::relay::seal::SealedRequest;
 use crate::relay::upload::RequestBody;
 use crate::rules::plan::{CallAnswer, CallFailure};
@@ -26,7 +26,8 @@ pub struct CallLimits {
 }
 
 impl Relay {
-    /// Makes a call and reads the whole answer.
+    /// Makes a call and reads the whole answer. The lease ends it; whoever asked
+    /// looks whether it did.
     ///
     /// # Errors
     /// When there is no whole answer within the limits.
@@ -35,13 +36,17 @@ impl Relay {
         sealed: SealedRequest,
         body: Bytes,
         limits: CallLimits,
+        lease: Lease,
     ) -> Result<CallAnswer, CallFailure> {
-        tokio::time::timeout(
-            limits.deadline,
-            self.call_now(sealed, body, limits.max_bytes),
-        )
-        .await
-        .unwrap_or(Err(CallFailure::Timeout))
+        let ended = lease.cancelled();
+        let call = self.call_now(sealed, body, limits.max_bytes, lease);
+        tokio::select! {
+            biased;
+            () = ended => Err(CallFailure::Broken),
+            answer = tokio::time::timeout(limits.deadline, call) => {
+                answer.unwrap_or(Err(CallFailure::Timeout))
+            }
+        }
     }
 
     async fn call_now(
@@ -49,6 +54,7 @@ impl Relay {
         mut sealed: SealedRequest,
         body: Bytes,
         max_bytes: usize,
+        lease: Lease,
     ) -> Result<CallAnswer, CallFailure> {
         let answered = self
             .send(&mut sealed, RequestBody::full(body))
@@ -62,7 +68,7 @@ impl Relay {
             incoming,
             Ties {
                 checkout: answered.checkout,
-                lease: CancellationToken::new(),
+                lease,
                 idle: self.idle(),
                 activity: answered.activity,
                 stop_upload: answered.stop_upload,

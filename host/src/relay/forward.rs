@@ -11,13 +11,14 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body;
 use hyper::body::Incoming;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 use crate::relay::Relay;
 use crate::relay::body::{RelayBody, Ties};
 use crate::relay::cleaner::Cleaner;
 use crate::relay::connect::Place;
 use crate::relay::failure::RelayFailure;
+use crate::relay::lease::Lease;
 use crate::relay::pool::Checkout;
 use crate::relay::seal::SealedRequest;
 use crate::relay::upload::{Activity, RequestBody, Upload};
@@ -44,7 +45,7 @@ impl Relay {
         &self,
         sealed: SealedRequest,
         body: RequestBody,
-        lease: CancellationToken,
+        lease: Lease,
     ) -> Result<Response<RelayBody>, RelayFailure> {
         tokio::select! {
             biased;
@@ -57,7 +58,7 @@ impl Relay {
         &self,
         mut sealed: SealedRequest,
         body: RequestBody,
-        lease: CancellationToken,
+        lease: Lease,
     ) -> Result<Response<RelayBody>, RelayFailure> {
         let answered = self.send(&mut sealed, body).await?;
         let (head, incoming) = answered.response.into_parts();

@@ -8,9 +8,12 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 
+use crate::rules::headers::CHANT_GRANT;
 use crate::rules::manifest::TokenPlace;
 use crate::rules::scrub::{Instead, Matcher, Scrub};
-use crate::rules::token::{BoxToken, TOKEN_LENGTH, find_tokens, shapes};
+use crate::rules::token::{
+    BoxToken, GrantValue, TOKEN_LENGTH, find_tokens, holds_grant_shape, holds_token_shape, shapes,
+};
 
 /// What a request shows for itself.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,7 +80,48 @@ pub fn tokens_in_path(path: &str) -> impl Iterator<Item = (String, BoxToken)> {
     in_encoded(path).map(|token| ("the path".to_owned(), token))
 }
 
-/// The query with every token overwritten by `*`, for a plugin to see.
+/// The grant that a request shows: the one well-formed value of its one
+/// `chant-grant` line.
+#[must_use]
+pub fn shown_grant(headers: &HeaderMap) -> Option<GrantValue> {
+    let mut lines = headers.get_all(CHANT_GRANT).into_iter();
+    let only = lines.next().filter(|_| lines.next().is_none())?;
+    GrantValue::parse(only.as_bytes())
+}
+
+/// Where something of a grant's shape stands that is not its own header, in
+/// words for people. Credential headers do not count: they are not sent on.
+#[must_use]
+pub fn stray_grant(
+    headers: &HeaderMap,
+    path_and_query: &str,
+    credential_headers: &[HeaderName],
+) -> Option<String> {
+    let (path, query) = path_and_query
+        .split_once('?')
+        .unwrap_or((path_and_query, ""));
+    let is_own = |name: &HeaderName| {
+        *name == AUTHORIZATION || *name == CHANT_GRANT || credential_headers.contains(name)
+    };
+    let stands = |value: &[u8]| {
+        holds_grant_shape(value)
+            || decoded_basic(value).is_some_and(|decoded| holds_grant_shape(&decoded))
+    };
+    let header = headers
+        .iter()
+        .find(|(name, value)| !is_own(name) && stands(value.as_bytes()));
+    if let Some((name, _)) = header {
+        return Some(format!("the header {name}"));
+    }
+    let parts = [("the query", query), ("the path", path)];
+    let found = parts
+        .into_iter()
+        .find(|(_, part)| holds_grant_shape(part.as_bytes()));
+    found.map(|(place, _)| place.to_owned())
+}
+
+/// The query with every token and grant overwritten by `*`, for a plugin to
+/// see.
 #[must_use]
 pub fn mask_query(query: &str) -> String {
     let mut masked = String::with_capacity(query.len());
@@ -85,7 +129,7 @@ pub fn mask_query(query: &str) -> String {
         if index > 0 {
             masked.push('&');
         }
-        if in_encoded(pair).next().is_some() {
+        if holds_token_shape(pair.as_bytes()) {
             masked.extend(pair.chars().map(|c| if c == '=' { '=' } else { '*' }));
         } else {
             masked.push_str(pair);
@@ -124,14 +168,19 @@ pub fn mask_body(body: Bytes, token: Option<&BoxToken>) -> Bytes {
     masked.into()
 }
 
-/// The headers of these names, less every line that holds a token.
+/// The headers of these names, less every line that holds a token or a grant.
 #[must_use]
 pub fn without_tokens(headers: &HeaderMap, names: &[HeaderName]) -> Vec<(String, Vec<u8>)> {
     headers
         .iter()
-        .filter(|(name, value)| names.contains(name) && in_value(value.as_bytes()).next().is_none())
+        .filter(|(name, value)| names.contains(name) && !holds_either(value.as_bytes()))
         .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
         .collect()
+}
+
+fn holds_either(value: &[u8]) -> bool {
+    holds_token_shape(value)
+        || decoded_basic(value).is_some_and(|decoded| holds_token_shape(&decoded))
 }
 
 fn one_of(found: impl Iterator<Item = Option<BoxToken>>) -> Shown {
@@ -395,6 +444,71 @@ mod tests {
             &["the query"],
         );
         check(&[], &format!("/v1/{a}"), &["the path"]);
+    }
+
+    #[test]
+    fn a_grant_is_shown_by_one_well_formed_line_alone() {
+        let grant = GrantValue::from_random(&[5; 32]);
+        let text = grant.as_str().to_owned();
+        let check = |lines: &[&str], expected: bool| {
+            let lines: Vec<_> = lines
+                .iter()
+                .map(|line| ("chant-grant", (*line).to_owned()))
+                .collect();
+            let shown = shown_grant(&headers(&lines));
+            assert_eq!(shown, expected.then(|| grant.clone()), "{lines:?}");
+        };
+        check(&[&text], true);
+        check(&[], false);
+        check(&[&text, &text], false);
+        check(&[&text, ""], false);
+        check(&[&format!("Bearer {text}")], false);
+        check(&[&format!("{text},")], false);
+        check(&["anything"], false);
+        check(&[token(5).as_str()], false);
+    }
+
+    #[test]
+    fn a_grant_elsewhere_is_seen_in_any_spelling() {
+        let grant = GrantValue::from_random(&[5; 32]);
+        let text = grant.as_str();
+        let own = [HeaderName::from_static("x-key")];
+        let check = |name: &'static str, value: String, target: &str, expected: Option<&str>| {
+            let found = stray_grant(&headers(&[(name, value)]), target, &own);
+            assert_eq!(found.as_deref(), expected, "{name} {target}");
+        };
+        let none = || "x".to_owned();
+        check("chant-grant", text.to_owned(), "/v1", None);
+        check("authorization", format!("Bearer {text}"), "/v1", None);
+        check("x-key", text.to_owned(), "/v1", None);
+        check("x-a", token(1).as_str().to_owned(), "/v1", None);
+        let basic = format!("Basic {}", STANDARD.encode(format!("a:{text}")));
+        for value in [text.to_owned(), text.replace('_', "%5f"), basic] {
+            check("x-a", value, "/v1", Some("the header x-a"));
+        }
+        let once = text.replace('j', "%6A");
+        let twice = text.replace('j', "%256A");
+        for spelled in [text, &once, &twice] {
+            let query = format!("/v1?a={spelled}");
+            check("x-a", none(), &query, Some("the query"));
+            let path = format!("/v1/{spelled}/x?a=1");
+            check("x-a", none(), &path, Some("the path"));
+        }
+        check("x-a", none(), "/v1?a=jfg_short", None);
+    }
+
+    #[test]
+    fn a_plugin_sees_no_grant() {
+        let grant = GrantValue::from_random(&[5; 32]);
+        let text = grant.as_str();
+        let stars = "*".repeat(TOKEN_LENGTH);
+        let body = Bytes::from(format!("{{\"a\": \"{text}\"}}"));
+        assert_eq!(mask_body(body), format!("{{\"a\": \"{stars}\"}}"));
+        assert!(!mask_query(&format!("a={text}&b=1")).contains("jfg_"));
+        let shown = headers(&[("x-a", format!("x={text}")), ("x-b", "b".to_owned())]);
+        let names = ["x-a", "x-b"].map(HeaderName::from_static);
+        let expected = [("x-b".to_owned(), b"b".to_vec())];
+        assert_eq!(without_tokens(&shown, &names), expected);
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! What a plugin says it is, parsed: once a `Manifest` exists, its names fit
 //! their patterns and its words reach what they may.
 
+use std::collections::BTreeSet;
+
 use http::{HeaderName, Method};
 
-use crate::rules::names::{CapabilityName, PluginName, ScopeWord, SecretName, UpstreamName};
+use crate::rules::names::{
+    CapabilityName, PluginName, ScopeWord, SecretName, ThingKind, UpstreamName,
+};
 
 /// The word that stands for every secret's name.
 pub const OPEN_WORD: &str = "<NAME>";
@@ -25,10 +29,8 @@ pub struct Manifest {
     pub words: Vec<Word>,
     /// The literal paths its plans may name.
     pub paths: Vec<String>,
-    /// Whether it reads and writes its keep.
-    pub keep: bool,
-    /// Whether it writes to the journal.
-    pub journal: bool,
+    /// What it uses beside its routes.
+    pub uses: Uses,
     /// The limits it wants; 0 leaves one to the host.
     pub limits: WantedLimits,
 }
@@ -114,6 +116,18 @@ pub enum Reach {
     Secret(SecretName),
     /// `<NAME>`: the secret that the word itself names.
     SecretOfThatName,
+}
+
+/// What a plugin uses beside its routes: as a manifest asks for it, or as it
+/// was granted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Uses {
+    /// It reads and writes its keep.
+    pub keep: bool,
+    /// It writes to the journal.
+    pub journal: bool,
+    /// It asks what of these kinds a box owns, and records more.
+    pub owned_kinds: BTreeSet<ThingKind>,
 }
 
 /// Limits a plugin wants; 0 leaves one to the host.

@@ -9,10 +9,13 @@ use std::collections::BTreeSet;
 use http::{HeaderName, Method};
 
 use crate::rules::manifest::{
-    Inputs, Manifest, OPEN_WORD, Reach, Route, TokenPlace, WantedLimits, Word, WordName,
+    Inputs, Manifest, OPEN_WORD, Reach, Route, TokenPlace, Uses, WantedLimits, Word, WordName,
 };
-use crate::rules::names::{CapabilityName, PluginName, ScopeWord, SecretName, UpstreamName};
+use crate::rules::names::{
+    CapabilityName, PluginName, ScopeWord, SecretName, ThingKind, UpstreamName,
+};
 use crate::rules::plan::SaidTarget;
+use crate::rules::plan_check::MOST_CALLS;
 
 /// The largest body that a plugin may ask to see.
 pub const MAX_BODY: u32 = 1024 * 1024;
@@ -30,7 +33,7 @@ const MAX_VERSION: usize = 100;
 const MAX_TIME_MS: u32 = 10_000;
 const MAX_MEMORY: u32 = 1024 * 1024 * 1024;
 const MAX_ROUNDS: u32 = 16;
-const MAX_CALLS: u32 = 32;
+const MAX_KINDS: usize = 32;
 
 /// A manifest, as a plugin says it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -53,6 +56,8 @@ pub struct SaidManifest {
     pub keep: bool,
     /// Whether it writes to the journal.
     pub journal: bool,
+    /// The kinds of things that it asks about and records.
+    pub owned_kinds: Vec<String>,
     /// The limits it wants.
     pub limits: WantedLimits,
 }
@@ -129,6 +134,15 @@ impl Manifest {
         for path in &said.paths {
             literal_path(path)?;
         }
+        count("owned-kinds", said.owned_kinds.len(), MAX_KINDS)?;
+        let owned_kinds = said.owned_kinds.iter().map(|kind| ThingKind::parse(kind));
+        let uses = Uses {
+            keep: said.keep,
+            journal: said.journal,
+            owned_kinds: owned_kinds
+                .collect::<Result<_, _>>()
+                .map_err(|error| wrong("owned-kinds", error))?,
+        };
         unambiguous(&routes)?;
         unique(&words)?;
         payers_are_reached(&routes, &words)?;
@@ -141,8 +155,7 @@ impl Manifest {
             routes,
             words,
             paths: said.paths,
-            keep: said.keep,
-            journal: said.journal,
+            uses,
             limits: said.limits,
         })
     }
@@ -446,7 +459,7 @@ fn limits(wanted: WantedLimits) -> Result<(), ManifestError> {
     at_most("time-ms", wanted.time_ms, MAX_TIME_MS)?;
     at_most("memory-bytes", wanted.memory_bytes, MAX_MEMORY)?;
     at_most("rounds", wanted.rounds, MAX_ROUNDS)?;
-    at_most("calls", wanted.calls, MAX_CALLS)
+    at_most("calls", wanted.calls, MOST_CALLS)
 }
 
 fn text(item: &str, text: &str) -> Result<(), ManifestError> {

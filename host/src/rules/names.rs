@@ -11,7 +11,7 @@ pub struct NameError {
     text: String,
 }
 
-// Seven types that differ in their pattern alone; a function cannot make types.
+// Types that differ in their pattern alone; a function cannot make types.
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident: $sort:literal, $rule:literal, $accepts:expr;)*) => {$(
         $(#[$doc])*
@@ -76,6 +76,14 @@ names! {
     /// An operator credential's name.
     CredentialName: "credential name", "match ^[a-z0-9][a-z0-9._-]{0,62}$",
         |text| BoxName::parse(text).is_ok();
+
+    /// What sort of thing a box owns, as plugins and the operator write it.
+    ThingKind: "kind of thing", "match ^[a-z][a-z0-9-]{0,31}$",
+        |text| text.len() <= 32 && is_kebab(text);
+
+    /// The id of a thing, as its upstream writes it.
+    ThingId: "thing's id", "have 1 to 256 bytes and no control character",
+        |text| (1..=256).contains(&text.len()) && !text.chars().any(char::is_control);
 }
 
 fn is_kebab(text: &str) -> bool {

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::rules::manifest::{Manifest, OPEN_WORD, Reach, TokenPlace, WordName};
-use crate::rules::names::{ScopeWord, SecretName, UpstreamName};
+use crate::rules::manifest::{Manifest, OPEN_WORD, Reach, TokenPlace, Uses, WordName};
+use crate::rules::names::{ScopeWord, SecretName, ThingKind, UpstreamName};
 use crate::rules::plan::Target;
 
 /// One thing that a plugin may do. Its text is what an operator approves. Of
-/// these a `[plugins.NAME] grant` narrows upstreams, secrets, keep, journal and
-/// public routes; it may also list places of the token, paths and payers, and
+/// these a `[plugins.NAME] grant` narrows upstreams, secrets, keep, journal,
+/// kinds of things and public routes; it may also list places of the token, paths and payers, and
 /// narrows none of them by leaving them out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Permission {
@@ -25,6 +25,8 @@ pub enum Permission {
     Keep,
     /// `journal`: write to the journal.
     Journal,
+    /// `owned:KIND`: ask what of that kind a box owns, and record more.
+    Owned(ThingKind),
     /// `public:PREFIX`: answer there without a token.
     Public(String),
     /// `route:PREFIX`: be asked about requests there.
@@ -60,7 +62,7 @@ pub enum Sight {
 /// Why a text is not a permission that can be granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} cannot be granted: write upstream:NAME, secret:NAME, secret:<NAME>, keep, journal, \
+    "{0:?} cannot be granted: write upstream:NAME, secret:NAME, secret:<NAME>, keep, journal, owned:KIND, \
      public:/PREFIX, token-anywhere:/PREFIX, path:/PATH or payer:/PREFIX:UPSTREAM"
 )]
 pub struct PermissionError(String);
@@ -82,6 +84,7 @@ impl Permission {
             Some(("secret", name)) => SecretName::parse(name)
                 .map(Self::Secret)
                 .map_err(|_| error()),
+            Some(("owned", kind)) => ThingKind::parse(kind).map(Self::Owned).map_err(|_| error()),
             Some(("public", prefix)) if prefix.starts_with('/') => {
                 Ok(Self::Public(prefix.to_owned()))
             }
@@ -140,12 +143,13 @@ impl Permission {
             all.extend(sights.map(|sight| Self::Sees(route.prefix.clone(), sight)));
         }
         all.extend(manifest.paths.iter().cloned().map(Self::Path));
-        if manifest.keep {
+        if manifest.uses.keep {
             all.insert(Self::Keep);
         }
-        if manifest.journal {
+        if manifest.uses.journal {
             all.insert(Self::Journal);
         }
+        all.extend(manifest.uses.owned_kinds.iter().cloned().map(Self::Owned));
         all
     }
 
@@ -172,6 +176,9 @@ impl Permission {
             }
             Self::Keep => "keep values for each box".to_owned(),
             Self::Journal => "write records to the journal".to_owned(),
+            Self::Owned(kind) => {
+                format!("ask which {kind} a box owns, and record new {kind} as a box's own")
+            }
             Self::Public(prefix) => format!("answer {prefix} without a token"),
             Self::Route(prefix) => format!("be asked about requests under {prefix}"),
             Self::Sees(prefix, sight) => format!("see {sight} of requests under {prefix}"),
@@ -200,6 +207,7 @@ impl fmt::Display for Permission {
             Self::AnySecret => write!(formatter, "secret:{OPEN_WORD}"),
             Self::Keep => formatter.write_str("keep"),
             Self::Journal => formatter.write_str("journal"),
+            Self::Owned(kind) => write!(formatter, "owned:{kind}"),
             Self::Public(prefix) => write!(formatter, "public:{prefix}"),
             Self::Route(prefix) => write!(formatter, "route:{prefix}"),
             Self::Sees(prefix, sight) => write!(formatter, "sees:{prefix}:{sight}"),
@@ -253,52 +261,46 @@ impl Grants {
         }
     }
 
-    /// Whether a declared word opens a target.
+    /// The targets that a declared word opens; none for a word that the
+    /// manifest does not hold.
     #[must_use]
-    pub fn reaches(&self, word: &ScopeWord, target: &Target) -> bool {
-        let literal = self
-            .manifest
-            .words
-            .iter()
-            .find(|each| each.name == WordName::Literal(word.clone()));
-        let open = || {
-            SecretName::parse(word.as_str()).ok().and_then(|_| {
-                self.manifest
-                    .words
-                    .iter()
-                    .find(|each| each.name == WordName::AnySecret)
-            })
+    pub fn reached(&self, word: &ScopeWord) -> Vec<Target> {
+        let words = &self.manifest.words;
+        let named = |name: &WordName| words.iter().find(|each| each.name == *name);
+        let secret = SecretName::parse(word.as_str()).ok();
+        let open = || secret.as_ref().and_then(|_| named(&WordName::AnySecret));
+        let Some(entry) = named(&WordName::Literal(word.clone())).or_else(open) else {
+            return Vec::new();
         };
-        let Some(entry) = literal.or_else(open) else {
-            return false;
-        };
-        let opened = entry.reaches.iter().any(|reach| match (reach, target) {
-            (Reach::Upstream(name), Target::Upstream(wanted)) => name == wanted,
-            (Reach::Secret(name), Target::Secret(wanted)) => name == wanted,
-            (Reach::SecretOfThatName, Target::Secret(wanted)) => wanted.as_str() == word.as_str(),
-            (Reach::Upstream(_), Target::Secret(_))
-            | (Reach::Secret(_) | Reach::SecretOfThatName, Target::Upstream(_)) => false,
+        let opened = entry.reaches.iter().filter_map(|reach| match reach {
+            Reach::Upstream(name) => Some(Target::Upstream(name.clone())),
+            Reach::Secret(name) => Some(Target::Secret(name.clone())),
+            Reach::SecretOfThatName => secret.clone().map(Target::Secret),
         });
         opened
-            && match target {
+            .filter(|target| match target {
                 Target::Upstream(name) => self.allows(&Permission::Upstream(name.clone())),
                 Target::Secret(name) => {
                     self.allows(&Permission::Secret(name.clone()))
                         || self.allows(&Permission::AnySecret)
                 }
-            }
+            })
+            .collect()
     }
 
-    /// Whether it may use its keep.
+    /// What it may use beside its routes.
     #[must_use]
-    pub fn keep(&self) -> bool {
-        self.manifest.keep && self.allows(&Permission::Keep)
-    }
-
-    /// Whether it may write to the journal.
-    #[must_use]
-    pub fn journal(&self) -> bool {
-        self.manifest.journal && self.allows(&Permission::Journal)
+    pub fn uses(&self) -> Uses {
+        let asked = &self.manifest.uses;
+        let kinds = asked.owned_kinds.iter();
+        Uses {
+            keep: asked.keep && self.allows(&Permission::Keep),
+            journal: asked.journal && self.allows(&Permission::Journal),
+            owned_kinds: kinds
+                .filter(|kind| self.allows(&Permission::Owned((*kind).clone())))
+                .cloned()
+                .collect(),
+        }
     }
 
     /// Whether it may serve this prefix of its manifest without a token.

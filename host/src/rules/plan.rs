@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
+use crate::rules::manifest::Uses;
 use crate::rules::names::{BoxName, CredentialName, SecretName, UpstreamName};
 use crate::rules::payer::Payer;
 use crate::rules::refusal::Refusal;
@@ -41,6 +42,10 @@ pub struct ShownCaller {
     pub words: Vec<String>,
     /// The credentials on offer.
     pub offers: Vec<Offer>,
+    /// Where the permitted words lead right now.
+    pub targets: Vec<Target>,
+    /// What the plugin may use.
+    pub uses: Uses,
 }
 
 /// A credential that this request may use.
@@ -226,11 +231,66 @@ pub struct SaidPlan {
     /// What is to happen.
     pub action: SaidAction,
     /// Changes to the keep.
-    pub writes: Vec<(String, Option<Vec<u8>>)>,
+    pub writes: Vec<Write>,
     /// Records for the journal.
     pub journal: Vec<Vec<u8>>,
+    /// Things that become the box's own.
+    pub owns: Vec<SaidThing>,
     /// Lines for the log.
     pub log: Vec<LogLine>,
+}
+
+/// A change to the keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// The key.
+    pub key: String,
+    /// The new value; none deletes the key.
+    pub value: Option<Vec<u8>>,
+    /// What the key must hold now.
+    pub expects: Expected,
+}
+
+/// What a key must hold for a plan to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Expected {
+    /// Whatever it holds.
+    #[default]
+    Anything,
+    /// Nothing.
+    Nothing,
+    /// Exactly this value.
+    Value(Vec<u8>),
+}
+
+impl Expected {
+    /// Whether what a key holds is what was expected.
+    #[must_use]
+    pub fn is_met_by(&self, held: Option<&[u8]>) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Nothing => held.is_none(),
+            Self::Value(value) => held == Some(value.as_slice()),
+        }
+    }
+}
+
+/// A thing, as a plugin says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SaidThing {
+    /// Its kind.
+    pub kind: String,
+    /// Its id.
+    pub id: String,
+}
+
+/// Which keys of the keep to name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// What they begin with.
+    pub prefix: String,
+    /// Only those after this one.
+    pub after: Option<String>,
 }
 
 /// A line for the operator's log.
@@ -281,6 +341,10 @@ pub struct SaidNeed {
     pub calls: Vec<SaidCall>,
     /// Keys of the keep to read.
     pub reads: Vec<String>,
+    /// Keys of the keep to name.
+    pub lists: Vec<Listing>,
+    /// Things that the box may own.
+    pub owned: Vec<SaidThing>,
     /// How long the calls may take, in milliseconds; 0 leaves it to the host.
     pub deadline_ms: u32,
     /// What to find again in `resume`.
@@ -329,6 +393,10 @@ pub struct Answers {
     pub calls: Vec<Result<CallAnswer, CallFailure>>,
     /// One for each read.
     pub reads: Vec<Option<Vec<u8>>>,
+    /// One for each listing.
+    pub lists: Vec<Vec<String>>,
+    /// One for each thing.
+    pub owned: Vec<bool>,
 }
 
 // === What has been checked ===

@@ -15,6 +15,8 @@ pub enum RefusalKind {
     NotFound,
     /// 405.
     MethodNotAllowed,
+    /// 409.
+    Conflict,
     /// 413.
     TooLarge,
     /// 429.
@@ -42,6 +44,7 @@ impl RefusalKind {
             Self::Permission => "permission_error",
             Self::NotFound => "not_found_error",
             Self::MethodNotAllowed => "method_not_allowed",
+            Self::Conflict => "conflict_error",
             Self::TooLarge => "request_too_large",
             Self::RateLimit => "rate_limit_error",
             Self::Upstream => "upstream_error",
@@ -63,6 +66,7 @@ impl RefusalKind {
             | Self::Permission
             | Self::NotFound
             | Self::MethodNotAllowed
+            | Self::Conflict
             | Self::TooLarge
             | Self::RateLimit
             | Self::Upstream
@@ -113,6 +117,11 @@ impl Refusal {
             RefusalKind::MethodNotAllowed,
             message,
         )
+    }
+
+    /// A 409.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, RefusalKind::Conflict, message)
     }
 
     /// A 413.

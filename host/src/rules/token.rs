@@ -1,4 +1,5 @@
-//! A box's token: its shape, its hash, and how it is found in a request.
+//! A box's token and a grant: their shape, their hash, and how they are found
+//! in a request.
 
 use std::fmt;
 
@@ -15,8 +16,11 @@ pub const TOKEN_PREFIX: &str = "jft_";
 /// How long every box's token is: the prefix and 32 bytes in base64url.
 pub const TOKEN_LENGTH: usize = 47;
 
+/// What every grant begins with; as much follows as in a token.
+pub const GRANT_PREFIX: &str = "jfg_";
+
 /// What tokens and grants begin with.
-const SHAPES: [&[u8]; 2] = [b"jft_", b"jfg_"];
+const SHAPES: [&[u8]; 2] = [TOKEN_PREFIX.as_bytes(), GRANT_PREFIX.as_bytes()];
 
 /// How many characters follow.
 const SHAPE_LENGTH: usize = 43;
@@ -39,7 +43,7 @@ impl BoxToken {
     /// Takes a text that has a token's shape, all of it.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        has_shape(text.as_bytes()).then(|| Self(Zeroizing::new(text.to_owned())))
+        has_shape(text.as_bytes(), TOKEN_PREFIX).then(|| Self(Zeroizing::new(text.to_owned())))
     }
 
     /// The token itself, for the box it belongs to and for the places where it
@@ -62,7 +66,50 @@ impl fmt::Debug for BoxToken {
     }
 }
 
-/// The SHA-256 of a token. A token holds 256 random bits, so a plain hash
+/// A grant: what a person's browser carries to say whose turn it is, and what
+/// no upstream and no plugin may see. Redacted in `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct GrantValue(Zeroizing<String>);
+
+impl GrantValue {
+    /// Makes a grant of 32 random bytes that the caller drew.
+    #[must_use]
+    pub fn from_random(bytes: &[u8; 32]) -> Self {
+        Self(Zeroizing::new(format!(
+            "{GRANT_PREFIX}{}",
+            URL_SAFE_NO_PAD.encode(bytes)
+        )))
+    }
+
+    /// Takes a text that has a grant's shape, all of it.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let fits = has_shape(text, GRANT_PREFIX);
+        let text = std::str::from_utf8(text).ok().filter(|_| fits)?;
+        Some(Self(Zeroizing::new(text.to_owned())))
+    }
+
+    /// The grant itself, for the person it was issued to and for what keeps it
+    /// out of requests. Never for a log.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its hash, as it is stored.
+    #[must_use]
+    pub fn hash(&self) -> TokenHash {
+        TokenHash(Sha256::digest(self.0.as_bytes()).into())
+    }
+}
+
+impl fmt::Debug for GrantValue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("GrantValue(redacted)")
+    }
+}
+
+/// The SHA-256 of a token or a grant. Either holds 256 random bits, so a plain hash
 /// cannot be searched for, and a map keyed by it tells an attacker nothing
 /// about how near a guess came.
 #[derive(Debug, Clone, Copy, Eq, PartialOrd, Ord)]
@@ -112,23 +159,13 @@ pub fn find_tokens(text: &[u8]) -> Vec<(usize, BoxToken)> {
             let after = text
                 .get(start + TOKEN_LENGTH)
                 .is_some_and(|byte| is_token_byte(*byte));
-            if after || !has_shape(candidate) {
+            if after || !has_shape(candidate, TOKEN_PREFIX) {
                 return None;
             }
             let token = BoxToken::parse(std::str::from_utf8(candidate).ok()?)?;
             Some((start, token))
         })
         .collect()
-}
-
-/// Whether a text holds anything with the shape of a box's token or a grant.
-#[must_use]
-pub fn holds_token_shape(text: &[u8]) -> bool {
-    let decoded: Vec<u8> = percent_decode(text).collect();
-    let twice: Vec<u8> = percent_decode(&decoded).collect();
-    [text, &decoded, &twice]
-        .into_iter()
-        .any(|text| shapes(text).next().is_some())
 }
 
 /// Where something has the shape of a box's token or a grant, whatever stands
@@ -143,10 +180,36 @@ pub fn shapes(text: &[u8]) -> impl Iterator<Item = usize> {
     })
 }
 
-fn has_shape(text: &[u8]) -> bool {
+/// Whether a text holds anything with the shape of a box's token or a grant.
+#[must_use]
+pub fn holds_token_shape(text: &[u8]) -> bool {
+    let decoded: Vec<u8> = percent_decode(text).collect();
+    let twice: Vec<u8> = percent_decode(&decoded).collect();
+    [text, &decoded, &twice]
+        .into_iter()
+        .any(|text| shapes(text).next().is_some())
+}
+
+/// Whether a text holds anything with the shape of a grant, as it is or under
+/// one or two layers of percent-encoding.
+#[must_use]
+pub fn holds_grant_shape(text: &[u8]) -> bool {
+    let decoded: Vec<u8> = percent_decode(text).collect();
+    let twice: Vec<u8> = percent_decode(&decoded).collect();
+    [text, &decoded, &twice]
+        .into_iter()
+        .any(|text| shapes(text).any(|start| is_grant_at(text, start)))
+}
+
+fn is_grant_at(text: &[u8], start: usize) -> bool {
+    text.get(start..)
+        .is_some_and(|rest| rest.starts_with(GRANT_PREFIX.as_bytes()))
+}
+
+fn has_shape(text: &[u8], prefix: &str) -> bool {
     text.len() == TOKEN_LENGTH
         && text
-            .strip_prefix(TOKEN_PREFIX.as_bytes())
+            .strip_prefix(prefix.as_bytes())
             .is_some_and(|rest| rest.iter().all(|byte| is_token_byte(*byte)))
 }
 
@@ -184,6 +247,34 @@ mod tests {
         check(format!("key=\"{text}\", other={text}"), 2);
         check(format!("{text}x"), 0);
         check("jft_".to_owned(), 0);
+    }
+
+    #[test]
+    fn a_grant_has_a_shape_of_its_own_and_hides_itself() {
+        let grant = GrantValue::from_random(&[7; 32]);
+        let text = grant.as_str();
+        assert_eq!(text.len(), TOKEN_LENGTH);
+        assert_eq!(format!("{grant:?}"), "GrantValue(redacted)");
+        let check = |text: &str, expected: bool| {
+            assert_eq!(
+                GrantValue::parse(text.as_bytes()).is_some(),
+                expected,
+                "{text}"
+            );
+        };
+        check(text, true);
+        check(&text[..46], false);
+        check(&format!("{text}x"), false);
+        check(&format!(" {text}"), false);
+        check(&text.replace("jfg_", "jft_"), false);
+        check("jfg_", false);
+        check("", false);
+        let twice = format!("x{text}, {text}y jfg_short");
+        assert_eq!(shapes(twice.as_bytes()).collect::<Vec<_>>(), [1, 50]);
+        assert!(holds_grant_shape(twice.as_bytes()));
+        let token = text.replace("jfg_", "jft_");
+        assert!(!holds_grant_shape(token.as_bytes()));
+        assert_eq!(shapes(token.as_bytes()).count(), 1);
     }
 
     #[test]

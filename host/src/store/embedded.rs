@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::store::notify::Notifier;
-use crate::store::{Batch, Record, Revision, Store, StoreError, Watch};
+use crate::store::{Batch, Page, Record, Revision, Store, StoreError, Watch};
 
 mod database;
 mod files;
@@ -130,6 +130,18 @@ impl Store for Embedded {
     async fn scan(&self, prefix: &[u8]) -> Result<(Vec<Record>, Revision), StoreError> {
         let prefix = prefix.to_vec();
         self.read(move |database, _| Ok((database.scan(&prefix)?, database.revision())))
+            .await
+    }
+
+    async fn page(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        page: Page,
+    ) -> Result<Vec<Record>, StoreError> {
+        let prefix = prefix.to_vec();
+        let after = after.map(<[u8]>::to_vec);
+        self.read(move |database, _| database.page(&prefix, after.as_deref(), page))
             .await
     }
 

@@ -5,13 +5,16 @@
 //! It keeps nothing: never for a host that serves.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
 use crate::store::history::{Bounds, Commit, History};
 use crate::store::notify::Notifier;
-use crate::store::{Batch, Change, Event, MAX_BATCH, Record, Revision, Store, StoreError, Watch};
+use crate::store::{
+    Batch, Change, Event, MAX_BATCH, Page, Record, Revision, Store, StoreError, Watch,
+};
 
 /// How awkward the engine is. The rates are in 256ths.
 #[derive(Debug, Clone, Copy)]
@@ -154,6 +157,32 @@ impl Store for Memory {
                 revision: *revision,
             });
         Ok((records.collect(), state.revision))
+    }
+
+    async fn page(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        page: Page,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.pace.wait().await;
+        let state = self.open()?;
+        let from = match after {
+            Some(after) if after > prefix => Bound::Excluded(after),
+            Some(_) | None => Bound::Included(prefix),
+        };
+        let records = state
+            .records
+            .range::<[u8], _>((from, Bound::Unbounded))
+            .take_while(|(key, _)| key.starts_with(prefix))
+            .map(|(key, (value, revision))| {
+                Ok(Record {
+                    key: key.clone(),
+                    value: value.clone(),
+                    revision: *revision,
+                })
+            });
+        page.fill(records)
     }
 
     async fn commit(&self, batch: Batch) -> Result<Revision, StoreError> {

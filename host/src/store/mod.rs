@@ -46,6 +46,32 @@ pub struct Record {
     pub revision: Revision,
 }
 
+/// How much one page of records may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// At most this many records.
+    pub records: usize,
+    /// About this many bytes of keys and values.
+    pub bytes: usize,
+}
+
+impl Page {
+    /// Takes records from the front for as long as there is room.
+    fn fill<E>(self, records: impl Iterator<Item = Result<Record, E>>) -> Result<Vec<Record>, E> {
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        for record in records.take(self.records) {
+            let record = record?;
+            bytes += record.key.len() + record.value.len();
+            taken.push(record);
+            if bytes >= self.bytes {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+}
+
 /// What must hold for a batch to be committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
@@ -178,6 +204,18 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the engine cannot read.
     async fn scan(&self, prefix: &[u8]) -> Result<(Vec<Record>, Revision), StoreError>;
+
+    /// The records whose keys begin with `prefix` and come after `after`, in
+    /// order: as many as `page` takes, and one at least where there is one.
+    ///
+    /// # Errors
+    /// When the engine cannot read.
+    async fn page(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        page: Page,
+    ) -> Result<Vec<Record>, StoreError>;
 
     /// Makes the batch's changes if its conditions hold. Returns once they are
     /// on disk. A caller that stops waiting does not stop the commit.

@@ -11,11 +11,12 @@ use crate::telemetry::request::{Outcome, RequestEnd};
 const BUCKETS: [u64; 10] = [1, 5, 20, 100, 500, 2_000, 10_000, 60_000, 300_000, 900_000];
 
 /// The words of refusals, as `RefusalKind::label` says them.
-const REFUSALS: [&str; 12] = [
+const REFUSALS: [&str; 13] = [
     "invalid_request_error",
     "permission_error",
     "not_found_error",
     "method_not_allowed",
+    "conflict_error",
     "request_too_large",
     "rate_limit_error",
     "upstream_error",
@@ -67,15 +68,42 @@ impl PluginFault {
     }
 }
 
+/// A limit on what lasts, that a request would have passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptLimit {
+    /// Bytes of one plugin's keep for one box.
+    KeepBytes,
+    /// Keys of one plugin's keep for one box.
+    KeepKeys,
+    /// Bytes of one plugin's journal.
+    JournalBytes,
+}
+
+impl KeptLimit {
+    const ALL: [Self; 3] = [Self::KeepBytes, Self::KeepKeys, Self::JournalBytes];
+
+    /// The word in metrics: the limit's name in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::KeepBytes => "keep_bytes_per_box",
+            Self::KeepKeys => "keep_keys_per_box",
+            Self::JournalBytes => "journal_bytes",
+        }
+    }
+}
+
 /// The host's counters.
 #[derive(Debug, Default)]
 pub struct Metrics {
     outcomes: [AtomicU64; 6],
-    refusals: [AtomicU64; 12],
+    refusals: [AtomicU64; 13],
     faults: [AtomicU64; 6],
+    limits: [AtomicU64; 3],
     buckets: [AtomicU64; 10],
     duration_sum: AtomicU64,
     in_flight: AtomicU64,
+    connections: Arc<AtomicU64>,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
 }
@@ -85,6 +113,15 @@ pub struct Metrics {
 pub struct InFlight(Arc<Metrics>);
 
 impl Metrics {
+    /// Counters, with the listener's own count of its connections.
+    #[must_use]
+    pub fn with_connections(connections: Arc<AtomicU64>) -> Self {
+        Self {
+            connections,
+            ..Self::default()
+        }
+    }
+
     /// Counts a request in.
     #[must_use]
     pub fn begin(self: &Arc<Self>) -> InFlight {
@@ -96,6 +133,13 @@ impl Metrics {
     pub fn plugin_failed(&self, fault: PluginFault) {
         add(PluginFault::ALL.iter().zip(&self.faults), |known| {
             *known == fault
+        });
+    }
+
+    /// Counts a request that a limit refused.
+    pub fn limit_refused(&self, limit: KeptLimit) {
+        add(KeptLimit::ALL.iter().zip(&self.limits), |known| {
+            *known == limit
         });
     }
 
@@ -154,6 +198,18 @@ impl Metrics {
                 read(counter),
             );
         }
+        page.head(
+            "jackfield_limit_refusals_total",
+            "counter",
+            "Requests that a limit refused, by limit.",
+        );
+        for (limit, counter) in KeptLimit::ALL.iter().zip(&self.limits) {
+            page.line(
+                "jackfield_limit_refusals_total",
+                Some(("limit", limit.as_str())),
+                read(counter),
+            );
+        }
         self.render_durations(&mut page);
         let rest = [
             (
@@ -161,6 +217,12 @@ impl Metrics {
                 "gauge",
                 "Requests in flight.",
                 &self.in_flight,
+            ),
+            (
+                "jackfield_connections_open",
+                "gauge",
+                "Connections of boxes, used or not.",
+                &self.connections,
             ),
             (
                 "jackfield_request_bytes_total",
@@ -277,12 +339,14 @@ mod tests {
         };
         end_request(&metrics, &end);
         metrics.plugin_failed(PluginFault::Busy);
+        metrics.limit_refused(KeptLimit::KeepKeys);
         let text = metrics.render();
         for line in [
             "jackfield_requests_total{outcome=\"refuse\"} 1",
             "jackfield_requests_total{outcome=\"forward\"} 0",
             "jackfield_refusals_total{type=\"plugin_refusal\"} 1",
             "jackfield_plugin_faults_total{cause=\"busy\"} 1",
+            "jackfield_limit_refusals_total{limit=\"keep_keys_per_box\"} 1",
             "jackfield_request_milliseconds_bucket{le=\"5\"} 0",
             "jackfield_request_milliseconds_bucket{le=\"20\"} 1",
             "jackfield_request_milliseconds_bucket{le=\"+Inf\"} 1",
@@ -303,6 +367,7 @@ mod tests {
             RefusalKind::Permission,
             RefusalKind::NotFound,
             RefusalKind::MethodNotAllowed,
+            RefusalKind::Conflict,
             RefusalKind::TooLarge,
             RefusalKind::RateLimit,
             RefusalKind::Upstream,

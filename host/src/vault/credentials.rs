@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use crate::rules::names::{BoxName, CredentialName, UpstreamName};
 use crate::rules::origin::Origin;
@@ -24,7 +25,7 @@ const GENERAL: &str = "default";
 const VISITOR: &str = "visitor";
 
 /// An operator's credential, without its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct CredentialRecord {
     /// The upstream.
     pub upstream: UpstreamName,
@@ -40,6 +41,27 @@ pub struct CredentialRecord {
     pub bound_to: Origin,
     /// When it was last set.
     pub revision: Revision,
+    /// Cancelled when it is removed, or becomes somebody else's or another
+    /// address's: what is relayed under it is cut. A new value alone leaves it.
+    pub lease: CancellationToken,
+}
+
+impl CredentialRecord {
+    /// The visitor whose it is; none when it is no visitor's.
+    #[must_use]
+    pub fn visitor(&self) -> Option<&Principal> {
+        let payer = self.payer.as_ref()?;
+        match payer.kind {
+            PayerKind::Visitor => payer.principal.as_ref(),
+            PayerKind::Shared | PayerKind::Owner => None,
+        }
+    }
+
+    /// Whether another record is spent by the same ones at the same place, with
+    /// whatever value.
+    pub(super) fn stands_for(&self, other: &Self) -> bool {
+        self.bound_to == other.bound_to && Rank::of_record(self) == Rank::of_record(other)
+    }
 }
 
 /// A credential to be kept.
@@ -234,6 +256,7 @@ pub(super) fn read(
         box_name,
         bound_to: origin,
         revision,
+        lease: CancellationToken::new(),
     };
     Some((record, sealed))
 }

@@ -1,10 +1,13 @@
-//! What of the vault lives in memory: records to look at, and values that are
-//! still sealed. It follows the store and is written by nothing else.
+//! What of the vault lives in memory: records to look at, values that are
+//! still sealed, and the lease that relays hold on each. It follows the store
+//! and is written by nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use crate::rules::names::{BoxName, SecretName, UpstreamName};
+use tokio_util::sync::CancellationToken;
+
+use crate::rules::names::{BoxName, CredentialName, SecretName, UpstreamName};
 use crate::rules::origin::Origin;
 use crate::rules::plan::{CredentialKey, CredentialKind};
 use crate::store::mirror::Mirrored;
@@ -30,6 +33,12 @@ struct State {
     credentials: BTreeMap<Vec<u8>, (Arc<CredentialRecord>, Sealed)>,
 }
 
+/// The record that lay under a key before.
+enum Before {
+    Secret(Arc<SecretRecord>),
+    Credential(Arc<CredentialRecord>),
+}
+
 impl Held {
     pub(super) fn secret(
         &self,
@@ -45,6 +54,16 @@ impl Held {
         let state = self.read();
         let records = state.secrets.values();
         records.map(|(record, _)| Arc::clone(record)).collect()
+    }
+
+    pub(super) fn credential(
+        &self,
+        upstream: &UpstreamName,
+        name: &CredentialName,
+    ) -> Option<Arc<CredentialRecord>> {
+        let state = self.read();
+        let (record, _) = state.credentials.get(&credentials::key(upstream, name))?;
+        Some(Arc::clone(record))
     }
 
     pub(super) fn credentials(&self) -> Vec<Arc<CredentialRecord>> {
@@ -82,35 +101,96 @@ impl Held {
 
 impl Mirrored for Held {
     fn reset(&self, records: &[Record]) {
-        let mut fresh = State::default();
+        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut before = std::mem::take(&mut *state);
         for record in records {
-            fresh.put(&record.key, &record.value, record.revision);
+            // What was missed may have been a removal and a new value: only a
+            // record that has not changed is known to have stood all the while.
+            let stood = before
+                .take(&record.key)
+                .and_then(|stood| stood.unless_changed(record.revision));
+            state.put(&record.key, &record.value, record.revision, stood);
         }
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        before.cut();
     }
 
     fn apply(&self, event: &Event) {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         // Whatever was there is out of date, also when what comes is unreadable.
-        state.secrets.remove(&event.key);
-        state.credentials.remove(&event.key);
-        if let Some(value) = &event.value {
-            state.put(&event.key, value, event.revision);
+        let before = state.take(&event.key);
+        match &event.value {
+            Some(value) => state.put(&event.key, value, event.revision, before),
+            None => before.iter().for_each(Before::cut),
         }
     }
 }
 
 impl State {
-    fn put(&mut self, key: &[u8], value: &[u8], revision: Revision) {
-        if let Some((record, sealed)) = secrets::read(key, value, revision) {
+    fn take(&mut self, key: &[u8]) -> Option<Before> {
+        let secret = self.secrets.remove(key);
+        let credential = self.credentials.remove(key);
+        let secret = secret.map(|(record, _)| Before::Secret(record));
+        secret.or_else(|| credential.map(|(record, _)| Before::Credential(record)))
+    }
+
+    /// Takes a record in. It goes on under the lease of the one before it
+    /// where only the value is another; otherwise that one's lease ends.
+    fn put(&mut self, key: &[u8], value: &[u8], revision: Revision, before: Option<Before>) {
+        if let Some((mut record, sealed)) = secrets::read(key, value, revision) {
+            match &before {
+                Some(Before::Secret(old)) if old.stands_for(&record) => {
+                    record.lease = old.lease.clone();
+                }
+                Some(other) => other.cut(),
+                None => {}
+            }
             self.secrets
                 .insert(key.to_vec(), (Arc::new(record), sealed));
-        } else if let Some((record, sealed)) = credentials::read(key, value, revision) {
+        } else if let Some((mut record, sealed)) = credentials::read(key, value, revision) {
+            match &before {
+                Some(Before::Credential(old)) if old.stands_for(&record) => {
+                    record.lease = old.lease.clone();
+                }
+                Some(other) => other.cut(),
+                None => {}
+            }
             self.credentials
                 .insert(key.to_vec(), (Arc::new(record), sealed));
         } else if key != check::KEY {
+            before.iter().for_each(Before::cut);
             let key = String::from_utf8_lossy(key);
             tracing::error!(%key, "a record of the vault cannot be read, and is left out: set it again");
         }
+    }
+
+    /// Ends every lease: what these records were is gone.
+    fn cut(&self) {
+        let secrets = self.secrets.values().map(|(record, _)| &record.lease);
+        let credentials = self.credentials.values().map(|(record, _)| &record.lease);
+        secrets
+            .chain(credentials)
+            .for_each(CancellationToken::cancel);
+    }
+}
+
+impl Before {
+    fn cut(&self) {
+        match self {
+            Self::Secret(record) => record.lease.cancel(),
+            Self::Credential(record) => record.lease.cancel(),
+        }
+    }
+
+    /// This record, where it is still the one of that revision.
+    fn unless_changed(self, now: Revision) -> Option<Self> {
+        let then = match &self {
+            Self::Secret(record) => record.revision,
+            Self::Credential(record) => record.revision,
+        };
+        if then == now {
+            return Some(self);
+        }
+        self.cut();
+        None
     }
 }

@@ -93,6 +93,16 @@ impl Vault {
         self.0.held.secrets()
     }
 
+    /// A credential, without its value; from memory.
+    #[must_use]
+    pub fn credential(
+        &self,
+        upstream: &UpstreamName,
+        name: &CredentialName,
+    ) -> Option<Arc<CredentialRecord>> {
+        self.0.held.credential(upstream, name)
+    }
+
     /// Every credential, without its value, by upstream and name; from memory.
     #[must_use]
     pub fn credentials(&self) -> Vec<Arc<CredentialRecord>> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use crate::rules::allow::AllowRule;
 use crate::rules::names::{BoxName, SecretName};
@@ -18,7 +19,7 @@ pub(super) const PREFIX: &str = "vault/secret/";
 const VERSION: u32 = 1;
 
 /// A box's secret, without its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct SecretRecord {
     /// The box.
     pub box_name: BoxName,
@@ -34,6 +35,19 @@ pub struct SecretRecord {
     pub extra_ca: Option<PathBuf>,
     /// When it was last set.
     pub revision: Revision,
+    /// Cancelled when it is removed, or bound to something else than it was:
+    /// what is relayed under it is cut. A new value alone leaves it.
+    pub lease: CancellationToken,
+}
+
+impl SecretRecord {
+    /// Whether another record lets the same things happen, with whatever value.
+    pub(super) fn stands_for(&self, other: &Self) -> bool {
+        self.origin == other.origin
+            && self.allow == other.allow
+            && self.allow_private == other.allow_private
+            && self.extra_ca == other.extra_ca
+    }
 }
 
 /// A secret to be kept.
@@ -110,6 +124,7 @@ pub(super) fn read(key: &[u8], value: &[u8], revision: Revision) -> Option<(Secr
         allow_private: stored.allow_private,
         extra_ca: stored.extra_ca.map(PathBuf::from),
         revision,
+        lease: CancellationToken::new(),
     };
     Some((record, sealed))
 }

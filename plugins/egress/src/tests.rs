@@ -17,8 +17,6 @@ fn request(path: &str) -> Request {
 
 fn caller(secrets: &[&str]) -> Caller {
     Caller {
-        box_name: Some("one".to_owned()),
-        words: Vec::new(),
         credentials: secrets
             .iter()
             .map(|name| Offer {
@@ -28,6 +26,7 @@ fn caller(secrets: &[&str]) -> Caller {
                 payer: None,
             })
             .collect(),
+        ..Caller::of("one")
     }
 }
 

@@ -1,24 +1,29 @@
 //! Capability `inference`: the Anthropic API, with the payer's credential in
-//! the place of the box's token.
+//! the place of the box's token, and questions answered by it.
 //!
-//! | request under `/llm/anthropic` | word |
+//! | request | word |
 //! |---|---|
-//! | `HEAD` or `GET /api/hello` | none, and no token |
-//! | `POST /v1/messages`, `POST /v1/messages/count_tokens` | `agent` |
-//! | `GET /v1/models`, `GET /v1/models/<id>` | `agent` |
+//! | `HEAD` or `GET /llm/anthropic/api/hello` | none, and no token |
+//! | `POST /llm/anthropic/v1/messages`, `…/v1/messages/count_tokens` | `agent` |
+//! | `GET /llm/anthropic/v1/models`, `…/v1/models/<id>` | `agent` |
+//! | `POST /decide/v1/systemone` | `decide` |
 //!
-//! Anything else is not served. It decides from method, path and the offered
-//! credential's kind alone; query and body pass unseen. Every refusal is a
-//! 403, never a 401: the client would retry a 401 with backoff.
+//! Anything else is not served. What is forwarded is decided from method, path
+//! and the offered credential's kind alone; query and body pass unseen. What a
+//! question is answered with stands in [`decide`]. No refusal is a 401: the
+//! client would retry it with backoff.
 
+mod decide;
+mod pay;
+
+use jackfield_sdk::contract::Limits;
 use jackfield_sdk::prelude::*;
 
-const UPSTREAM: &str = "anthropic";
+use pay::{Payment, UPSTREAM};
+
 const PREFIX: &str = "/llm/anthropic";
 const HELLO_PREFIX: &str = "/llm/anthropic/api/hello";
-
-/// What the upstream wants to see beside a setup token, and with nothing else.
-const SETUP_TOKEN_BETA: &str = "oauth-2025-04-20";
+const DECIDE_PREFIX: &str = "/decide";
 
 /// The plugin.
 pub struct Inference;
@@ -37,6 +42,13 @@ impl Capability for Inference {
                     .methods(["GET", "HEAD"])
                     .public(),
             )
+            .route(
+                RouteEntry::under(DECIDE_PREFIX)
+                    .methods(["POST"])
+                    .token_in_headers(["x-api-key"])
+                    .sees_body(decide::MAX_BODY)
+                    .payer_of(UPSTREAM),
+            )
             .word(
                 Word::new(
                     "agent",
@@ -44,24 +56,41 @@ impl Capability for Inference {
                 )
                 .reaches(upstream(UPSTREAM)),
             )
+            .word(
+                Word::new("decide", "Have its decision points answered by a model")
+                    .reaches(upstream(UPSTREAM)),
+            )
+            .path(decide::MESSAGES)
+            .limits(Limits {
+                time_ms: 1_000,
+                memory_bytes: 64 << 20,
+                rounds: 1,
+                calls: decide::MAX_QUESTIONS,
+            })
     }
 
     fn scopes(request: &Request) -> Option<Vec<String>> {
         match Endpoint::of(request)? {
             Endpoint::Hello => needs_nothing(),
             Endpoint::Model => needs(["agent"]),
+            Endpoint::Decide => needs(["decide"]),
         }
     }
 
     fn route(request: Request, caller: Caller) -> Step {
         match Endpoint::of(&request) {
             Some(Endpoint::Hello) => Answer::status(200).into(),
-            Some(Endpoint::Model) => match caller.offer_for(&upstream(UPSTREAM)) {
-                Some(offer) => forward(offer),
-                None => no_credential().into(),
+            Some(Endpoint::Model) => match Payment::of(&caller) {
+                Ok(payment) => forward(payment),
+                Err(refusal) => refusal.into(),
             },
+            Some(Endpoint::Decide) => decide::ask(&request.body.unwrap_or_default(), &caller),
             None => refuse::not_found("inference does not serve this path.").into(),
         }
+    }
+
+    fn resume(state: Vec<u8>, answers: Answers) -> Step {
+        decide::answer(&state, &answers.calls)
     }
 }
 
@@ -70,19 +99,21 @@ jackfield_sdk::plugin!(Inference);
 enum Endpoint {
     Hello,
     Model,
+    Decide,
 }
 
 impl Endpoint {
     fn of(request: &Request) -> Option<Self> {
-        let segments = request.segments();
-        if request.prefix == HELLO_PREFIX {
-            return segments.is_empty().then_some(Self::Hello);
-        }
-        match (request.method.as_str(), segments.as_slice()) {
-            ("GET" | "HEAD", ["api", "hello"]) => Some(Self::Hello),
-            ("POST", ["v1", "messages"] | ["v1", "messages", "count_tokens"]) => Some(Self::Model),
-            ("GET", ["v1", "models"]) => Some(Self::Model),
-            ("GET", ["v1", "models", id]) if is_one_segment(id) => Some(Self::Model),
+        let (method, segments) = (request.method.as_str(), request.segments());
+        match (request.prefix.as_str(), method, segments.as_slice()) {
+            (HELLO_PREFIX, _, []) => Some(Self::Hello),
+            (PREFIX, "GET" | "HEAD", ["api", "hello"]) => Some(Self::Hello),
+            (PREFIX, "POST", ["v1", "messages"] | ["v1", "messages", "count_tokens"]) => {
+                Some(Self::Model)
+            }
+            (PREFIX, "GET", ["v1", "models"]) => Some(Self::Model),
+            (PREFIX, "GET", ["v1", "models", id]) if is_one_segment(id) => Some(Self::Model),
+            (DECIDE_PREFIX, "POST", ["v1", "systemone"]) => Some(Self::Decide),
             _ => None,
         }
     }
@@ -93,38 +124,14 @@ fn is_one_segment(id: &str) -> bool {
     !id.is_empty() && !id.to_ascii_lowercase().contains("%2f")
 }
 
-fn forward(offer: &Offer) -> Step {
-    let forward = Forward::to(upstream(UPSTREAM)).substitute(401, refused_upstream());
-    match offer.kind.as_str() {
-        "api-key" => forward
-            .credential(offer, Placement::in_header("x-api-key"))
-            .into(),
-        "setup-token" => forward
-            .credential(offer, Placement::Bearer)
-            .add_to_list("anthropic-beta", SETUP_TOKEN_BETA)
-            .into(),
-        "bearer" => forward.credential(offer, Placement::Bearer).into(),
-        kind => refuse::forbidden(format!(
-            "inference cannot use a credential of kind {kind} for the upstream {UPSTREAM}. The \
-             operator can store one of kind api-key, setup-token or bearer: jackfield credential \
-             set {UPSTREAM} --kind api-key"
-        ))
-        .into(),
+fn forward(payment: Payment<'_>) -> Step {
+    let forward = Forward::to(upstream(UPSTREAM))
+        .substitute(401, pay::refused_credential())
+        .credential(payment.offer, payment.placement);
+    match payment.beta {
+        Some(beta) => forward.add_to_list("anthropic-beta", beta).into(),
+        None => forward.into(),
     }
-}
-
-fn no_credential() -> Refusal {
-    refuse::forbidden(format!(
-        "This broker holds no credential for the upstream {UPSTREAM} that this box may spend. The \
-         operator can store one: jackfield credential set {UPSTREAM} --kind api-key"
-    ))
-}
-
-fn refused_upstream() -> Refusal {
-    refuse::forbidden(format!(
-        "The upstream {UPSTREAM} refused the payer's credential (401): it is wrong, expired or \
-         revoked. The operator can replace it: jackfield credential set {UPSTREAM} --kind api-key"
-    ))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 use jackfield_sdk::contract::{Action, HeaderPlacement};
 use jackfield_sdk::contract::{HeaderEdit, PathChoice, QueryChoice};
 
+use crate::pay::SETUP_TOKEN_BETA;
+
 use super::*;
 
 fn request(method: &str, prefix: &str, path: &str) -> Request {
@@ -29,13 +31,14 @@ fn caller(kind: Option<&str>) -> Caller {
             })
             .into_iter()
             .collect(),
+        ..Caller::of("one")
     }
 }
 
 fn action(step: Step) -> Action {
     match step {
         Step::Plan(plan) => plan.action,
-        Step::Need(_) => panic!("inference needs nothing"),
+        Step::Need(_) => panic!("a message needs nothing"),
     }
 }
 
@@ -70,6 +73,23 @@ fn it_serves_the_routes_of_the_page_and_no_other() {
     check("POST", "//v1/messages", None);
     check("POST", "/v1/messages/batches", None);
     check("POST", "/v1/complete", None);
+    check("POST", "", None);
+    check("POST", "/v1/systemone", None);
+}
+
+#[test]
+fn questions_have_one_path_and_a_word_of_their_own() {
+    let check = |method: &str, path: &str, expected: Option<&[&str]>| {
+        let words = Inference::scopes(&request(method, DECIDE_PREFIX, path));
+        let expected = expected.map(|words| words.iter().map(|word| (*word).to_owned()).collect());
+        assert_eq!(words, expected, "{method} {path}");
+    };
+    check("POST", "/v1/systemone", Some(&["decide"]));
+    check("GET", "/v1/systemone", None);
+    check("POST", "/v1/systemone/", None);
+    check("POST", "/v1/systemoneX", None);
+    check("POST", "/v1/messages", None);
+    check("POST", "/api/hello", None);
     check("POST", "", None);
 }
 

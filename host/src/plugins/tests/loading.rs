@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::plugins::testing::{Host, body, caller, component, find, request};
-use crate::plugins::{Approve, LoadReport, Outcome, PluginState, Plugins};
+use crate::plugins::{Approve, ComponentHash, LoadReport, Outcome, PluginState, Plugins};
 use crate::rules::permission::Permission;
 
 async fn load(plugins: &Plugins, host: &Host, approve: Approve) -> Vec<LoadReport> {
@@ -40,6 +40,86 @@ async fn what_nobody_approved_waits_and_an_approval_survives_a_restart() {
     let again = host.open().await;
     load(&again, &host, Approve::OnDisk).await;
     assert!(find(&again, "liar").is_some() && find(&again, "hermit").is_none());
+}
+
+#[tokio::test]
+async fn an_approval_that_is_taken_back_takes_the_plugin_out_for_good() {
+    let host = Host::with(&["hermit", "liar"]);
+    let plugins = host.open().await;
+    load(&plugins, &host, Approve::All).await;
+    let liar = find(&plugins, "liar").unwrap();
+    let hermit = find(&plugins, "hermit").unwrap();
+
+    let revoked = plugins.revoke("liar").await.unwrap();
+    assert_eq!(
+        (revoked.name.as_str(), revoked.hash),
+        ("liar", *liar.hash())
+    );
+    assert_eq!(revoked.others, []);
+    assert!(liar.lease().is_cancelled() && !hermit.lease().is_cancelled());
+    let state = |plugins: &Plugins, name: &str| {
+        let listed = plugins.list();
+        let found = listed.iter().find(|status| status.name() == name).unwrap();
+        found.state.clone()
+    };
+    assert!(find(&plugins, "liar").is_none() && find(&plugins, "hermit").is_some());
+    assert_eq!(state(&plugins, "liar"), PluginState::Waiting);
+
+    // It stays out over a restart, and comes back with another yes.
+    let again = host.open().await;
+    load(&again, &host, Approve::OnDisk).await;
+    assert!(find(&again, "liar").is_none() && find(&again, "hermit").is_some());
+    again.approve("liar").await.unwrap();
+    let back = find(&again, "liar").unwrap();
+    assert!(!back.lease().is_cancelled());
+
+    // By its hash, too, and then there is nothing left to take back.
+    let hash = back.hash().to_string();
+    again.revoke(&hash).await.unwrap();
+    assert!(back.lease().is_cancelled() && find(&again, "liar").is_none());
+    for which in [&hash, "liar", "nobody", &"0".repeat(64)] {
+        let error = again.revoke(which).await.unwrap_err().to_string();
+        assert!(error.contains("jackfield plugin list"), "{which}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn another_writer_s_revocation_takes_a_plugin_out() {
+    let host = Host::with(&["liar"]);
+    let (one, two) = (host.open().await, host.open().await);
+    load(&one, &host, Approve::All).await;
+    let liar = find(&one, "liar").unwrap();
+    // The other one has read the approval once it can let the plugin live.
+    while find(&two, "liar").is_none() {
+        load(&two, &host, Approve::OnDisk).await;
+    }
+    two.revoke("liar").await.unwrap();
+    liar.lease().cancelled().await;
+    while find(&one, "liar").is_some() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn one_component_s_approval_leaves_another_s_of_that_name_alone() {
+    let host = Host::with(&["liar"]);
+    let old = load_one(&host, Approve::All).await;
+    let mut bytes = component("liar");
+    bytes.extend([0, 2, 1, b'x']);
+    host.put("liar.wasm", &bytes);
+    let plugins = host.open().await;
+    load(&plugins, &host, Approve::All).await;
+    let new = *find(&plugins, "liar").unwrap().hash();
+    let revoked = plugins.revoke("liar").await.unwrap();
+    assert_eq!((revoked.hash, revoked.others), (new, vec![old]));
+    // None is live now, and one approval is left to be meant.
+    assert_eq!(plugins.revoke("liar").await.unwrap().hash, old);
+}
+
+async fn load_one(host: &Host, approve: Approve) -> ComponentHash {
+    let plugins = host.open().await;
+    load(&plugins, host, approve).await;
+    *find(&plugins, "liar").unwrap().hash()
 }
 
 #[tokio::test]
@@ -222,14 +302,14 @@ async fn a_grant_narrows_what_was_approved() {
     let grant = [Permission::parse("keep").unwrap()].into();
     host.settings.grants.insert(name, grant);
     let (_plugins, liar) = host.live("liar").await;
-    assert!(liar.granted().keep());
+    assert!(liar.granted().uses().keep);
     let word = crate::rules::names::ScopeWord::parse("tell").unwrap();
     for reach in &liar.manifest().words[0].reaches {
         let crate::rules::manifest::Reach::Upstream(name) = reach else {
             panic!("{reach:?}");
         };
         let target = crate::rules::plan::Target::Upstream(name.clone());
-        assert!(!liar.granted().reaches(&word, &target));
+        assert!(!liar.granted().reached(&word).contains(&target));
     }
 }
 

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use crate::relay::decode::tests::{CODINGS, name, whole};
 use crate::relay::tests::line::{Upstream, field, within};
 use crate::relay::tests::stage::{Script, VALUE, relay, token};
-use crate::relay::{CallLimits, seal_call};
+use crate::relay::{CallLimits, Lease, seal_call};
 use crate::rules::names::SecretName;
 use crate::rules::plan::{Call, CallAnswer, CallFailure, Outbound, Placement, Target};
 use crate::rules::plan_check::Checked;
@@ -52,7 +52,7 @@ async fn call(upstream: &Upstream, limits: CallLimits) -> Result<CallAnswer, Cal
         &*script.values,
     )
     .unwrap_or_else(|refused| panic!("{refused}"));
-    within(relay().call(sealed, call.into_inner().body, limits)).await
+    within(relay().call(sealed, call.into_inner().body, limits, Lease::default())).await
 }
 
 #[tokio::test]

@@ -107,3 +107,28 @@ async fn a_cut_lease_lets_go_of_the_upstream_although_nobody_reads() {
         .await
         .unwrap();
 }
+
+#[tokio::test]
+async fn a_cut_lease_ends_an_upload_that_outlives_its_answer() {
+    let (upstream, mut client, script, _broker) = stage().await;
+    client
+        .send("POST / HTTP/1.1\r\nHost: b\r\nContent-Length: 100\r\n\r\nhi")
+        .await;
+    let mut line = upstream.accept().await;
+    line.head().await;
+    line.take(2).await;
+    line.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+        .await;
+    client.until(b"hi").await;
+    script.lease.cancel();
+    line.rest().await;
+}
+
+#[tokio::test]
+async fn what_is_revoked_before_it_is_sent_is_not_sent() {
+    let (upstream, mut client, script, _broker) = stage().await;
+    script.lease.cancel();
+    client.send("GET / HTTP/1.1\r\nHost: b\r\n\r\n").await;
+    assert!(client.head().await.starts_with("HTTP/1.1 403 "));
+    assert!(upstream.is_untouched());
+}

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use tokio_util::sync::CancellationToken;
 
 use crate::relay::tests::line::{Line, Upstream, field, within};
 use crate::relay::tests::stage::{
     Broker, Script, VALUE, Values, head, key, relay, relay_with, token,
 };
 use crate::relay::{
-    OwnListeners, PoolLimits, Relay, RelayFailure, RelaySettings, RequestBody, Resolver,
+    Lease, OwnListeners, PoolLimits, Relay, RelayFailure, RelaySettings, RequestBody, Resolver,
 };
 use crate::rules::origin::Origin;
 use crate::rules::plan::Placement;
@@ -24,7 +23,7 @@ async fn send(relay: &Relay, script: &Script, body: &'static str) -> Result<(), 
         .seal(&head(&Method::POST, "/v1?key=hidden-query", &[]))
         .unwrap_or_else(|refusal| panic!("{}", refusal.message));
     let body = RequestBody::full(Bytes::from_static(body.as_bytes()));
-    let response = within(relay.forward(sealed, body, CancellationToken::new())).await?;
+    let response = within(relay.forward(sealed, body, Lease::default())).await?;
     let read = http_body_util::BodyExt::collect(response.into_body());
     within(read).await.map_err(|_| RelayFailure::Broken)?;
     Ok(())

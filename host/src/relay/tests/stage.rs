@@ -169,7 +169,7 @@ async fn answer(
         Err(refusal) => return refused(&refusal),
     };
     match relay
-        .forward(sealed, RequestBody::stream(body), script.lease)
+        .forward(sealed, RequestBody::stream(body), script.lease.into())
         .await
     {
         Ok(response) => response.map(ResponseBody::stream),

@@ -235,7 +235,7 @@ fn limits_are_within_reason() {
     limit(|limits| limits.time_ms = 10_001);
     limit(|limits| limits.memory_bytes = u32::MAX);
     limit(|limits| limits.rounds = 17);
-    limit(|limits| limits.calls = 33);
+    limit(|limits| limits.calls = 65);
     check("", |said| said.limits.time_ms = 10_000);
 }
 

@@ -46,6 +46,7 @@ fn manifest() -> Arc<Manifest> {
         ],
         keep: true,
         journal: true,
+        owned_kinds: vec!["parcels".to_owned(), "rooms".to_owned()],
         ..SaidManifest::default()
     };
     Arc::new(Manifest::check(said).unwrap())
@@ -72,7 +73,7 @@ fn target(text: &str) -> Target {
 fn a_word_opens_what_it_stands_for_and_nothing_else() {
     let check = |grant: Option<&[&str]>, word: &str, to: &str, expected: bool| {
         let word = ScopeWord::parse(word).unwrap();
-        let reached = grants(grant).reaches(&word, &target(to));
+        let reached = grants(grant).reached(&word).contains(&target(to));
         assert_eq!(reached, expected, "{grant:?} {word} {to}");
     };
     check(None, "ask", "upstream:vendor", true);
@@ -97,12 +98,25 @@ fn a_word_opens_what_it_stands_for_and_nothing_else() {
 #[test]
 fn keep_journal_and_public_need_manifest_and_grant() {
     let all = grants(None);
-    assert!(all.keep() && all.journal() && all.public("/sample"));
+    assert!(all.uses().keep && all.uses().journal && all.public("/sample"));
     assert!(!all.public("/elsewhere"));
     let none = grants(Some(&[]));
-    assert!(!none.keep() && !none.journal() && !none.public("/sample"));
+    assert!(none.uses() == Uses::default() && !none.public("/sample"));
     let some = grants(Some(&["keep", "journal", "public:/sample"]));
-    assert!(some.keep() && some.journal() && some.public("/sample"));
+    assert!(some.uses().keep && some.uses().journal && some.public("/sample"));
+}
+
+#[test]
+fn a_kind_of_things_needs_manifest_and_grant() {
+    let kinds = |grant: Option<&[&str]>| -> Vec<String> {
+        let kinds = grants(grant).uses().owned_kinds;
+        kinds.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(kinds(None), ["parcels", "rooms"]);
+    assert_eq!(kinds(Some(&["owned:rooms"])), ["rooms"]);
+    assert_eq!(kinds(Some(&["owned:others"])), [""; 0]);
+    let vain = grants(Some(&["owned:others"])).unused();
+    assert_eq!(vain, [Permission::parse("owned:others").unwrap()]);
 }
 
 #[test]
@@ -117,6 +131,8 @@ fn permissions_are_said_in_words() {
         "secret:<NAME>",
         "keep",
         "journal",
+        "owned:parcels",
+        "owned:rooms",
         "public:/sample",
         "route:/sample",
         "route:/sample/paid",
@@ -144,6 +160,9 @@ fn a_grant_is_read_or_refused() {
     check("secret:<NAME>", true);
     check("keep", true);
     check("journal", true);
+    check("owned:rooms", true);
+    check("owned:Rooms", false);
+    check("owned:", false);
     check("public:/x", true);
     check("public:x", false);
     check("token-anywhere:/x", true);
@@ -172,7 +191,7 @@ fn what_a_grant_lists_is_read_as_it_is_shown() {
                 .any(|kind| text.starts_with(kind))
         })
         .collect();
-    assert_eq!(listed.len(), 10);
+    assert_eq!(listed.len(), 12);
     for permission in listed {
         assert_eq!(Permission::parse(&permission.to_string()), Ok(permission));
     }
@@ -189,8 +208,8 @@ fn what_a_grant_cannot_narrow_is_neither_lost_without_it_nor_vain_with_it() {
     let wide = grants(Some(&[&["upstream:vendor"], &kinds[..]].concat()));
     let ask = ScopeWord::parse("ask").unwrap();
     for grants in [&narrow, &wide] {
-        assert!(grants.reaches(&ask, &target("upstream:vendor")));
-        assert!(!grants.keep() && !grants.public("/sample"));
+        assert!(grants.reached(&ask).contains(&target("upstream:vendor")));
+        assert!(!grants.uses().keep && !grants.public("/sample"));
         assert_eq!(grants.unused(), []);
     }
     let vain = grants(Some(&["path:/v1/y"])).unused();

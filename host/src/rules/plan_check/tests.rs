@@ -1,9 +1,19 @@
 //! One honest plan, and every way to bend it.
 
+use std::sync::Arc;
+
 use super::*;
-use crate::rules::manifest::{Inputs, Route, TokenPlace, WantedLimits, Word};
-use crate::rules::names::{BoxName, CapabilityName, CredentialName, PluginName};
-use crate::rules::plan::{CredentialKind, SaidStep};
+use crate::rules::manifest::{Inputs, Reach, Route, TokenPlace, WantedLimits, Word};
+use crate::rules::names::{
+    BoxName, CapabilityName, CredentialName, PluginName, ThingKind, UpstreamName,
+};
+use crate::rules::permission::Grants;
+use crate::rules::plan::{
+    CredentialKey, CredentialKind, Expected, SaidCall, SaidEdit, SaidForward, SaidPath,
+    SaidPlacement, SaidQuery, SaidStep, SaidTarget, SaidThing,
+};
+
+mod sizes;
 
 fn manifest() -> Manifest {
     let word = |name, reaches| Word {
@@ -43,8 +53,7 @@ fn manifest() -> Manifest {
             word(WordName::AnySecret, vec![Reach::SecretOfThatName]),
         ],
         paths: vec!["/literal".to_owned()],
-        keep: false,
-        journal: false,
+        uses: Uses::default(),
         limits: WantedLimits::default(),
     }
 }
@@ -91,19 +100,33 @@ fn plan(action: SaidAction) -> SaidPlan {
         action,
         writes: vec![],
         journal: vec![],
+        owns: vec![],
         log: vec![],
     }
 }
 
+fn write(key: &str, value: Option<Vec<u8>>) -> Write {
+    Write {
+        key: key.to_owned(),
+        value,
+        expects: Expected::Anything,
+    }
+}
+
 fn held(words: &[&str], plan: SaidPlan) -> Result<CheckedPlan, PlanFault> {
+    held_with(&Uses::default(), words, plan)
+}
+
+fn held_with(uses: &Uses, words: &[&str], plan: SaidPlan) -> Result<CheckedPlan, PlanFault> {
     let manifest = manifest();
     let words: Vec<ScopeWord> = words
         .iter()
         .map(|word| ScopeWord::parse(word).unwrap())
         .collect();
+    let granted = Grants::new(Arc::new(manifest.clone()), None);
     let reachable: Vec<Target> = words
         .iter()
-        .flat_map(|word| reached_by(&manifest, word))
+        .flat_map(|word| granted.reached(word))
         .collect();
     let offers = [
         offer("one-key", upstream("one")),
@@ -116,8 +139,7 @@ fn held(words: &[&str], plan: SaidPlan) -> Result<CheckedPlan, PlanFault> {
         reachable: &reachable,
         offers: &offers,
         credential_headers: &credential_headers,
-        keep: false,
-        journal: false,
+        uses,
         method: &Method::POST,
         tail: "/a/b",
         query: Some("q=%20"),
@@ -377,7 +399,7 @@ fn effects_need_their_place_in_the_manifest() {
         })
     };
     let mut writing = answer();
-    writing.writes.push(("k".to_owned(), None));
+    writing.writes.push(write("k", None));
     assert!(
         held(&["tell"], writing)
             .unwrap_err()
@@ -423,7 +445,8 @@ fn calls_are_held_to_the_same_bounds() {
     };
     let manifest = manifest();
     let words = [ScopeWord::parse("tell").unwrap()];
-    let reachable = reached_by(&manifest, &words[0]);
+    let reachable = Grants::new(Arc::new(manifest.clone()), None).reached(&words[0]);
+    let uses = Uses::default();
     let offers = [offer("one-key", upstream("one"))];
     let bounds = Bounds {
         manifest: &manifest,
@@ -431,8 +454,7 @@ fn calls_are_held_to_the_same_bounds() {
         reachable: &reachable,
         offers: &offers,
         credential_headers: &[],
-        keep: false,
-        journal: false,
+        uses: &uses,
         method: &Method::GET,
         tail: "",
         query: None,
@@ -443,6 +465,8 @@ fn calls_are_held_to_the_same_bounds() {
         let step = SaidStep::Need(SaidNeed {
             calls,
             reads,
+            lists: vec![],
+            owned: vec![],
             deadline_ms: 0,
             state: vec![],
         });

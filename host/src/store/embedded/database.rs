@@ -2,13 +2,14 @@
 //! of threads or callers.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Bound;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::store::embedded::files::{DataFile, Folder, Sync, failed};
 use crate::store::embedded::{SledSettings, layout};
 use crate::store::history::{Bounds, Commit, History};
-use crate::store::{Batch, Change, Changes, Event, Record, Revision, StoreError};
+use crate::store::{Batch, Change, Changes, Event, Page, Record, Revision, StoreError};
 
 /// How often sled's own lock is tried once ours is held: a thread of a store
 /// just closed may still be letting go of it.
@@ -92,19 +93,48 @@ impl Database {
     }
 
     pub(super) fn scan(&self, prefix: &[u8]) -> Result<Vec<Record>, StoreError> {
-        let mut records = Vec::new();
-        let mut chunks = self.tree.scan_prefix(layout::record_prefix(prefix));
-        while let Some(first) = chunks.next() {
-            let (stored_key, chunk) = first.map_err(|error| self.reading(&error))?;
-            let mut gather =
-                layout::Gather::begin(&stored_key, &chunk).ok_or_else(|| corrupt(&stored_key))?;
-            while gather.missing() > 0 {
-                let next = chunks.next().ok_or_else(|| corrupt(&stored_key))?;
-                gather.add(&next.map_err(|error| self.reading(&error))?.1);
-            }
-            records.push(gather.finish());
-        }
-        Ok(records)
+        let chunks = self.tree.scan_prefix(layout::record_prefix(prefix));
+        self.gather(chunks).collect()
+    }
+
+    pub(super) fn page(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        page: Page,
+    ) -> Result<Vec<Record>, StoreError> {
+        let begin = layout::record_prefix(prefix);
+        let from = match after {
+            Some(after) if after > prefix => Bound::Excluded(layout::last_record_key(after)),
+            Some(_) | None => Bound::Included(begin.clone()),
+        };
+        let chunks = self.tree.range((from, Bound::Unbounded));
+        // An error is told, not passed over.
+        let below = move |chunk: &sled::Result<(sled::IVec, sled::IVec)>| {
+            chunk
+                .as_ref()
+                .map_or(true, |(key, _)| key.starts_with(&begin))
+        };
+        page.fill(self.gather(chunks.take_while(below)))
+    }
+
+    /// Puts records together from their chunks, as they come.
+    fn gather(
+        &self,
+        mut chunks: impl Iterator<Item = sled::Result<(sled::IVec, sled::IVec)>>,
+    ) -> impl Iterator<Item = Result<Record, StoreError>> {
+        std::iter::from_fn(move || {
+            let gathered = chunks.next()?.map_err(|error| self.reading(&error));
+            Some(gathered.and_then(|(stored_key, chunk)| {
+                let mut gather = layout::Gather::begin(&stored_key, &chunk)
+                    .ok_or_else(|| corrupt(&stored_key))?;
+                while gather.missing() > 0 {
+                    let next = chunks.next().ok_or_else(|| corrupt(&stored_key))?;
+                    gather.add(&next.map_err(|error| self.reading(&error))?.1);
+                }
+                Ok(gather.finish())
+            }))
+        })
     }
 
     pub(super) fn since(

@@ -31,6 +31,11 @@ pub(super) fn record_key(key: &[u8], chunk: u8) -> Vec<u8> {
     [b"d", key, &[0, chunk]].concat()
 }
 
+/// Where the last chunk of a record could lie: before every later record.
+pub(super) fn last_record_key(key: &[u8]) -> Vec<u8> {
+    record_key(key, u8::MAX)
+}
+
 /// A record's chunks, from the first.
 pub(super) fn record_chunks(revision: Revision, value: &[u8]) -> Vec<Vec<u8>> {
     let mut chunks: Vec<Vec<u8>> = value.chunks(CHUNK).map(<[u8]>::to_vec).collect();

@@ -3,8 +3,9 @@
 //! Capability `hermit`, prefix `/hermit`, word `sit`, which reaches nothing.
 //! The first segment says what it does all the same:
 //! - `ok` — answers 200 `alone`
-//! - `write`, `delete`, `read` — touches a keep that it did not ask for
-//! - `journal` — writes a record without permission
+//! - `write`, `delete`, `read`, `list` — touches a keep that it did not ask for
+//! - `journal` — writes a record without permission; `own`, `owned` — records
+//!   and asks what a box owns
 //! - `forward`, `call` — sends to the upstream `anthropic`
 //! - `public` (`GET /hermit/open`) — a public route: answered `open` without a
 //!   token; `/hermit/open/word` asks for the word there, which no public
@@ -41,6 +42,9 @@ impl Capability for Hermit {
             Some("write") => answer().write("key", "value").into(),
             Some("delete") => answer().delete("key").into(),
             Some("read") => need().read("key").into(),
+            Some("list") => need().list("").into(),
+            Some("own") => answer().own(thing("rooms", "1")).into(),
+            Some("owned") => need().owned(thing("rooms", "1")).into(),
             Some("journal") => answer().journal("a record").into(),
             Some("forward") => Forward::to(upstream("anthropic")).skip_segments(1).into(),
             Some("call") => need()

@@ -65,6 +65,15 @@ pub(crate) fn step(lie: &str) -> Option<Step> {
                 need.read(&each.to_string())
             })
             .into(),
+        "many-lists" => (0..1_000)
+            .fold(Need::with_state("keep-read"), |need, _| need.list(""))
+            .into(),
+        "bad-list" => Need::with_state("keep-read").list("a\nb").into(),
+        "own" => plan().own(thing("rooms", "1")).into(),
+        "own-nothing" => plan().own(thing("", "")).into(),
+        "ask-owned" => Need::with_state("keep-read")
+            .owned(thing("rooms", "1"))
+            .into(),
         "journal" => plan().journal("a record").into(),
         "bad-key-empty" => plan().write("", "x").into(),
         "bad-key-long" => plan().write(&"k".repeat(257), "x").into(),

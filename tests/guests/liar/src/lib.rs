@@ -66,8 +66,10 @@
 //!   `huge-words`
 //! - `endless` — needs for ever; `endless-calls` — the same with a call each
 //!   round; `many-calls` — 1,000 calls; `many-reads` — 10,000 reads
-//! - `journal` — writes a record without permission; `bad-key-empty`,
-//!   `bad-key-long`, `bad-key-slash` (`../other/secret`)
+//! - `journal` — writes a record without permission; `own`, `own-nothing`,
+//!   `ask-owned` — the same for a thing that a box would own; `bad-key-empty`,
+//!   `bad-key-long`, `bad-key-slash` (`../other/secret`); `many-lists` — 1,000
+//!   listings; `bad-list` — one with a control character
 
 mod forward;
 mod harm;

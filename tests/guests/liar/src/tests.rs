@@ -11,12 +11,7 @@ fn known(lie: &str) -> bool {
         time: None,
         settings: None,
     };
-    let caller = Caller {
-        box_name: Some("one".to_owned()),
-        words: Vec::new(),
-        credentials: Vec::new(),
-    };
-    match Liar::route(request, caller) {
+    match Liar::route(request, Caller::of("one")) {
         Step::Plan(plan) => {
             plan.action != refuse::not_found(format!("liar knows no lie {lie:?}.")).into()
         }
@@ -54,6 +49,9 @@ fn the_lies_of_the_list_are_told() {
         "refuse-200",
         "status-1000",
         "journal",
+        "own",
+        "ask-owned",
+        "many-lists",
         "endless",
         "many-calls",
         "trap-in-resume",
