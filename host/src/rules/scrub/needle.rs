@@ -193,7 +193,8 @@ impl Needle {
 /// The characters that a value is sure to become inside a longer base64 text,
 /// when it starts `alignment` bytes after a group of three.
 fn base64_core(value: &[u8], alignment: usize) -> Vec<u8> {
-    let padded = Zeroizing::new([&[0; 3][3 - alignment..], value].concat());
+    let mut padded = Zeroizing::new(vec![0; alignment]);
+    padded.extend_from_slice(value);
     let encoded = Zeroizing::new(STANDARD.encode(&*padded).into_bytes());
     let first = (alignment * 8).div_ceil(6);
     let last = padded.len() * 8 / 6;
