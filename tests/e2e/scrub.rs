@@ -141,6 +141,22 @@ async fn an_encoded_body_is_searched_and_an_unknown_coding_refused() {
 }
 
 #[tokio::test]
+async fn a_body_that_a_plugin_is_shown_may_not_be_encoded() {
+    let world = world().ready().await;
+    world
+        .declare(&world.token, &[("inference", &["decide"])])
+        .await;
+    let body = gzip(format!("{{\"state\": \"{}\"}}", world.token).as_bytes());
+    for (coding, body) in [("gzip", body), ("compress", b"xx".to_vec())] {
+        let request = Request::post("/decide/v1/systemone")
+            .bearer(&world.token)
+            .header("content-encoding", coding)
+            .body(body);
+        world.refuses(&request, 415, &["content coding"]).await;
+    }
+}
+
+#[tokio::test]
 async fn an_answer_over_http_2_is_searched_too() {
     let authority = Authority::new();
     let world = world()
