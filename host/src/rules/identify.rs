@@ -521,4 +521,41 @@ mod tests {
             "{masked}"
         );
     }
+
+    #[test]
+    fn a_body_that_a_plugin_sees_holds_no_token_and_no_grant() {
+        let token = BoxToken::from_random(&[7; 32]);
+        let other = BoxToken::from_random(&[9; 32]);
+        let grant = other.as_str().replace("jft_", "jfg_");
+        let check = |text: String, shown: Option<&BoxToken>, stars: usize| {
+            let length = text.len();
+            let masked = mask_body(Bytes::from(text), shown);
+            assert_eq!(masked.len(), length);
+            let found = masked.iter().filter(|byte| **byte == b'*').count();
+            assert_eq!(found, stars, "{masked:?}");
+        };
+        check(
+            format!("a {} b", token.as_str()),
+            Some(&token),
+            TOKEN_LENGTH,
+        );
+        check(format!("a{}b", token.as_str()), Some(&token), TOKEN_LENGTH);
+        check(
+            format!("{} {grant}", other.as_str()),
+            Some(&token),
+            2 * TOKEN_LENGTH,
+        );
+        check(
+            format!("{} {grant}", other.as_str()),
+            None,
+            2 * TOKEN_LENGTH,
+        );
+        // Of its last character in base64, two bits belong to what follows.
+        check(
+            STANDARD.encode(token.as_str()),
+            Some(&token),
+            TOKEN_LENGTH * 8 / 6,
+        );
+        check("jft_short and nothing".to_owned(), Some(&token), 0);
+    }
 }
