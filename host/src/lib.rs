@@ -4,13 +4,15 @@
 //! In reading order: [`rules`] decides, [`store`] keeps, [`vault`] seals,
 //! [`relay`] sends on, [`plugins`] asks, [`listen`] accepts, [`chant`] is the
 //! protocol that uses them all, [`admin`] and [`cli`] are the operator's,
-//! [`demo`] shows it, and [`app`] and [`serve`] put it together.
+//! [`demo`] shows it, and [`app`] and [`serve`] put it together. Beside them
+//! all, [`conformance`] judges brokers of the protocol, this one among them.
 
 pub mod admin;
 pub mod app;
 pub mod chant;
 pub mod cli;
 pub mod config;
+pub mod conformance;
 pub mod demo;
 pub mod listen;
 pub mod plugins;

@@ -251,6 +251,23 @@ async fn more_than_a_mebibyte_is_a_413() {
 }
 
 #[tokio::test]
+async fn as_many_questions_as_may_be_are_asked_at_once() {
+    let world = ready().await;
+    let many = |count: usize| {
+        let tier = questions()["tier"].clone();
+        let questions = (0..count).map(|at| (format!("q{at}"), tier.clone()));
+        Request::post("/decide/v1/systemone")
+            .json(&json!({"model": MODEL, "state": "s".repeat(100_000),
+                "questions": questions.collect::<serde_json::Map<_, _>>()}))
+            .bearer(&world.token)
+    };
+    let said = answers(&world.send(&many(64)).await);
+    assert_eq!(said.as_object().expect("answers").len(), 64);
+    assert_eq!(world.anthropic.requests().len(), 64);
+    world.refuses(&many(65), 422, &["65", "64"]).await;
+}
+
+#[tokio::test]
 async fn a_mebibyte_of_small_values_is_one_more_request() {
     let world = ready().await;
     let tier = json!({"tier": questions()["tier"]});

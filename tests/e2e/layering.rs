@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jackfield_tests::sources::{self, Source};
 
 /// Each layer and the layers that it may name.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("rules", &[]),
     ("telemetry", &["rules", "config"]),
     ("config", &["rules"]),
@@ -40,6 +40,8 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "chant",
         ],
     ),
+    // It judges brokers, this one among them, so it shares nothing with them.
+    ("conformance", &["rules"]),
     // They put the house together, or stand in front of it.
     ("cli", EVERYTHING),
     ("serve", EVERYTHING),
@@ -61,6 +63,7 @@ const EVERYTHING: &[&str] = &[
     "chant",
     "admin",
     "cli",
+    "conformance",
     "serve",
     "demo",
     "app",
@@ -70,8 +73,9 @@ const EVERYTHING: &[&str] = &[
 const HOMES: [(&str, &[&str]); 9] = [
     ("wasmtime", &["plugins"]),
     ("sled", &["store"]),
-    // The admin socket's own client, and the demo, are clients of nothing else.
-    ("hyper::client", &["relay", "admin", "demo"]),
+    // The admin socket's own client, the demo and the conformance suite are
+    // clients of nothing else.
+    ("hyper::client", &["relay", "admin", "demo", "conformance"]),
     ("hyper_util::client", &["relay", "admin", "demo"]),
     ("TlsConnector", &["relay"]),
     ("ClientConfig", &["relay"]),
@@ -80,7 +84,10 @@ const HOMES: [(&str, &[&str]); 9] = [
         "anyhow",
         &["main", "lib", "app", "serve", "cli", "config", "demo"],
     ),
-    ("tokio::net::TcpStream", &["relay", "listen", "demo"]),
+    (
+        "tokio::net::TcpStream",
+        &["relay", "listen", "demo", "conformance"],
+    ),
 ];
 
 #[test]
@@ -112,6 +119,25 @@ fn each_big_dependency_has_one_home() {
             let named = source.code().iter().any(|line| names(line, name));
             if named && !homes.contains(&source.layer()) {
                 wrong.push(format!("{} names {name}", source.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The suite knows the protocol by its page and its schema alone: of what
+/// decides in the house it takes what makes text safe to print, if anything.
+#[test]
+fn the_conformance_suite_shares_nothing_with_what_it_judges() {
+    let mut wrong = Vec::new();
+    for source in sources::host()
+        .iter()
+        .filter(|source| source.layer() == "conformance")
+    {
+        for line in source.code() {
+            let judged = line.contains("rules::") && !line.contains("rules::escape");
+            if judged || line.contains("super::super::") {
+                wrong.push(format!("{}: {}", source.path, line.trim()));
             }
         }
     }

@@ -2,11 +2,18 @@
 //! components. A module for each part of the protocol; each refusal is also
 //! held to having touched no upstream.
 
+mod bad_input;
+mod bad_input_h2;
+mod bad_input_heads;
+mod bad_input_slow;
+mod conformance;
 mod credentials;
 mod decide;
 mod declaration;
 mod durability;
 mod egress;
+mod feedback;
+mod fountain;
 mod grants;
 mod identify;
 mod inference;
@@ -17,6 +24,7 @@ mod leftovers;
 mod lifecycle;
 mod limits;
 mod no_capability;
+mod notes;
 mod ownership;
 mod paths;
 mod payer;

@@ -14,6 +14,7 @@ pub mod plugins;
 pub mod schema;
 pub mod sources;
 pub mod stand_ins;
+pub mod suite;
 pub mod tap;
 pub mod tls;
 pub mod upstream;
@@ -34,6 +35,20 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
         Ok(value) => value,
         Err(_) => panic!("{what} did not happen within {limit:?}"),
     }
+}
+
+/// Lets this process have as many descriptors as the system allows it, and says
+/// how many.
+#[must_use]
+pub fn raise_descriptors() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let allowed = getrlimit(Resource::Nofile).maximum;
+    let raised = Rlimit {
+        current: allowed,
+        maximum: allowed,
+    };
+    let _as_before = setrlimit(Resource::Nofile, raised);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// Whether the bytes of `needle` stand somewhere in `haystack`.

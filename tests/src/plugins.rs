@@ -13,6 +13,12 @@ pub enum Plugin {
     Inference,
     /// Secrets per box.
     Egress,
+    /// Fountain, of which a box reaches its own.
+    Fountain,
+    /// What agents report.
+    Feedback,
+    /// The example of a capability of one's own.
+    Notes,
     /// Keeps, notes and owns what its request tells it to.
     Clerk,
     /// Says whatever its request tells it to say.
@@ -24,6 +30,9 @@ impl Plugin {
         match self {
             Self::Inference => "inference",
             Self::Egress => "egress",
+            Self::Fountain => "fountain",
+            Self::Feedback => "feedback",
+            Self::Notes => "notes",
             Self::Clerk => "clerk",
             Self::Liar => "liar",
         }
@@ -32,7 +41,10 @@ impl Plugin {
     fn source(self) -> PathBuf {
         let root = root();
         match self {
-            Self::Inference | Self::Egress => root.join("plugins").join(self.name()),
+            Self::Inference | Self::Egress | Self::Fountain | Self::Feedback => {
+                root.join("plugins").join(self.name())
+            }
+            Self::Notes => root.join("plugins/examples").join(self.name()),
             Self::Clerk | Self::Liar => root.join("tests/guests").join(self.name()),
         }
     }

@@ -138,3 +138,24 @@ fn message(received: &Received) -> Reply {
 fn model() -> Value {
     json!({"id": MODEL, "type": "model", "display_name": "Stand-in", "created_at": "2026-01-01T00:00:00Z"})
 }
+
+/// Fountain's API, as far as the protocol names it: what is asked for as `wanted`
+/// is created, a collection shows everybody's, and a thing shows its path.
+#[must_use]
+pub fn fountain(received: &Received) -> Reply {
+    let path = received.target.split('?').next().unwrap_or("");
+    let collection = path.rsplit('/').next().unwrap_or("");
+    let asked: Value = serde_json::from_slice(&received.body).unwrap_or(Value::Null);
+    match (received.method.as_str(), collection) {
+        ("POST", "conversations") => Reply::json(201, &json!({"id": asked["wanted"]})),
+        ("POST", "sandboxes") => Reply::json(201, &json!({"data": {"id": asked["wanted"]}})),
+        ("GET", "conversations" | "sandboxes" | "vaults") => {
+            let things = ["c-1", "c-2", "theirs"].map(|id| json!({"id": id, "title": "t"}));
+            Reply::json(
+                200,
+                &json!({"data": things, "total": 3, "has_more": true, "next_cursor": "more"}),
+            )
+        }
+        _ => Reply::json(200, &json!({"path": received.target})),
+    }
+}

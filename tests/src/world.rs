@@ -66,7 +66,7 @@ impl Builder {
     }
 
     /// Adds tables to the end of the configuration. `{echo}` stands for the
-    /// echo host's URL.
+    /// echo host's URL, and `{fountain}` for the Fountain stand-in's.
     #[must_use]
     pub fn tables(mut self, text: &str) -> Self {
         self.tables.push_str(text);
@@ -105,29 +105,35 @@ impl Builder {
             Upstream::start(stand_ins::anthropic, self.speaks, to_upstreams.clone()).await;
         let echo = Upstream::start(stand_ins::echo, Speaks::Plain, to_upstreams.clone()).await;
         let echo_url = echo.url();
+        let fountain =
+            Upstream::start(stand_ins::fountain, Speaks::Plain, to_upstreams.clone()).await;
+        let fountain_url = fountain.url();
         for (name, text) in &self.files {
             fs::write(home.path().join(name), text).expect("a file");
         }
-        for plugin in &self.plugins {
-            let from = component(&self.binary, *plugin);
-            let name = from.file_name().expect("a name").to_owned();
-            fs::copy(&from, home.plugins().join(name)).expect("a component");
-        }
         let world = World {
             home,
+            binary: self.binary,
             anthropic,
             echo,
+            fountain,
             token: String::new(),
             host: None,
             top: self.top,
             upstream_lines: self.anthropic,
-            tables: self.tables.replace("{echo}", &echo_url),
+            tables: self
+                .tables
+                .replace("{echo}", &echo_url)
+                .replace("{fountain}", &fountain_url),
             arguments: self.arguments,
             tokens: Mutex::default(),
             values: Mutex::default(),
             to_upstreams,
             to_boxes,
         };
+        for plugin in &self.plugins {
+            world.drop_in(*plugin);
+        }
         world.configure(&world.anthropic.url());
         world
     }
@@ -163,9 +169,12 @@ pub struct World {
     pub anthropic: Upstream,
     /// The host that the secret `OPENAI` belongs to.
     pub echo: Upstream,
+    /// The stand-in for Fountain's API, for who configures it.
+    pub fountain: Upstream,
     /// The token of `box-a`, once a world is ready.
     pub token: String,
     host: Option<Host>,
+    binary: PathBuf,
     top: String,
     upstream_lines: String,
     tables: String,
@@ -250,6 +259,16 @@ impl World {
     }
 
     // === What the operator does ===
+
+    /// Puts a component into the plugins folder.
+    ///
+    /// # Panics
+    /// When it cannot be built or copied.
+    pub fn drop_in(&self, plugin: Plugin) {
+        let from = component(&self.binary, plugin);
+        let name = from.file_name().expect("a name").to_owned();
+        fs::copy(&from, self.home.plugins().join(name)).expect("a component");
+    }
 
     /// Runs a command. Whatever it prints, it is no credential's value.
     ///
@@ -367,9 +386,16 @@ impl World {
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark {
-            connections: self.anthropic.connections() + self.echo.connections(),
-            requests: self.anthropic.requests().len() + self.echo.requests().len(),
+            connections: self.upstreams().map(Upstream::connections).sum(),
+            requests: self
+                .upstreams()
+                .map(|upstream| upstream.requests().len())
+                .sum(),
         }
+    }
+
+    fn upstreams(&self) -> impl Iterator<Item = &Upstream> {
+        [&self.anthropic, &self.echo, &self.fountain].into_iter()
     }
 
     /// Says a request that must be refused with this status, in a body of the

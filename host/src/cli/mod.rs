@@ -3,6 +3,7 @@
 
 mod boxes;
 mod config;
+pub(crate) mod conformance;
 mod credential;
 mod grant;
 mod journal;
@@ -19,6 +20,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::admin::client::Client;
 use crate::config::{Config, help};
+
+pub use conformance::ConformanceArguments;
 
 use print::Printer;
 
@@ -83,6 +86,8 @@ up to limits.drain_seconds, and exits 0. A second signal ends it at once.
 The vault's key is in state_dir, made at the first start; to keep it elsewhere
 pass it in JACKFIELD_VAULT_KEY or on standard input.")]
     Serve(ServeArguments),
+    /// Hold a broker of the protocol, in any language, to what its page says
+    Conformance(ConformanceArguments),
     /// Everything else.
     #[command(flatten)]
     Operate(Operate),
@@ -94,6 +99,15 @@ pub struct ServeArguments {
     /// Build the plugins, start stand-in upstreams and a box, and print curl lines to try
     #[arg(long)]
     pub demo: bool,
+    /// Serve what CONFORMANCE_ENV says, as the command of `jackfield conformance --start`
+    #[arg(long, conflicts_with_all = ["demo", "vault_key_stdin"])]
+    pub conformance: bool,
+    /// With --conformance: take the plugins from this folder instead of building those that ship
+    #[arg(long, value_name = "DIR", requires = "conformance")]
+    pub plugins_dir: Option<PathBuf>,
+    /// With --conformance: load this plugin, too; may be given again
+    #[arg(long, value_name = "FILE", requires = "conformance")]
+    pub extra_plugin: Vec<PathBuf>,
     /// Approve every plugin that lies in plugins_dir now, and print what each may do
     #[arg(long)]
     pub approve_plugins: bool,

@@ -20,6 +20,23 @@ fn every_command_is_read() {
     check("serve --demo --json", true);
     check("serve --approve-plugins --config x.toml", true);
     check("--config x.toml --json serve", true);
+    check("serve --conformance", true);
+    check(
+        "serve --conformance --plugins-dir d --extra-plugin a --extra-plugin b",
+        true,
+    );
+    check("serve --conformance --demo", false);
+    check("serve --plugins-dir d", false);
+    check("serve --extra-plugin a", false);
+    check("conformance --start x", true);
+    check(
+        "conformance --start x --capabilities inference,feedback --timeout 5 --start-timeout 9 --name n --broker b --json",
+        true,
+    );
+    check("conformance", false);
+    check("conformance --start x --capabilities telepathy", false);
+    check("conformance --start x --timeout 0", false);
+    check("conformance --start x --extra {}", false);
     check("box add alice", true);
     check("box add alice --json --config x", true);
     check("box add Alice", false);

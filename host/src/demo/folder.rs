@@ -33,20 +33,7 @@ impl Folder {
 
     /// Writes the configuration, and copies the components to where the host
     /// alone can change them.
-    pub(super) fn fill(
-        &self,
-        listen: SocketAddr,
-        anthropic: SocketAddr,
-        components: &[PathBuf],
-    ) -> Result<()> {
-        let config = format!(
-            "# The demo's configuration: gone when the demo ends.\n\
-             listen = \"{listen}\"\n\
-             state_dir = \"./state\"\n\n\
-             [upstreams.anthropic]\n\
-             url = \"http://{anthropic}\"\n\
-             allow_private = true\n"
-        );
+    pub(super) fn fill(&self, config: &str, components: &[PathBuf]) -> Result<()> {
         let file = self.config_file();
         std::fs::write(&file, config)
             .with_context(|| format!("could not write {}", file.display()))?;
@@ -66,6 +53,18 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+/// The demo's configuration.
+pub(super) fn demo_config(listen: SocketAddr, anthropic: SocketAddr) -> String {
+    format!(
+        "# The demo's configuration: gone when the demo ends.\n\
+         listen = \"{listen}\"\n\
+         state_dir = \"./state\"\n\n\
+         [upstreams.anthropic]\n\
+         url = \"http://{anthropic}\"\n\
+         allow_private = true\n"
+    )
 }
 
 impl Drop for Folder {
@@ -125,13 +124,9 @@ mod tests {
         let component = source.path().join("a.wasm");
         std::fs::write(&component, "x").unwrap();
         std::fs::set_permissions(&component, Permissions::from_mode(0o664)).unwrap();
-        first
-            .fill(
-                "127.0.0.1:1".parse().unwrap(),
-                "127.0.0.1:2".parse().unwrap(),
-                &[component],
-            )
-            .unwrap();
+        let [listen, anthropic] = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let config = demo_config(listen, anthropic);
+        first.fill(&config, &[component]).unwrap();
         let config = Config::load(Some(&first.config_file())).unwrap();
         assert_eq!(config.listen.port(), 1);
         let mode = |path: PathBuf| path.metadata().unwrap().mode() & 0o777;

@@ -8,6 +8,7 @@ mod echo;
 mod folder;
 mod setup;
 mod show;
+mod under_suite;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -20,6 +21,8 @@ use crate::app::{self, Running, ServeOptions};
 use crate::cli::Global;
 use crate::config::Config;
 use crate::telemetry;
+
+pub(crate) use under_suite::{UnderSuite, run as run_under_suite};
 
 use folder::Folder;
 use show::Screen;
@@ -42,7 +45,8 @@ pub(crate) async fn run(global: &Global, shutdown: CancellationToken) -> Result<
     let folder = Folder::make()?;
     let anthropic = anthropic::start(shutdown.clone()).await?;
     let echo = echo::start(shutdown.clone()).await?;
-    folder.fill(free_address(wanted, &screen), anthropic, &components)?;
+    let config = folder::demo_config(free_address(wanted, &screen), anthropic);
+    folder.fill(&config, &components)?;
     let config = Config::load(Some(&folder.config_file()))?;
     telemetry::start(config.log)?;
 

@@ -1,6 +1,8 @@
 //! Where a box's token stands in a request. It says which tokens were shown
 //! and never whether one is known: the caller looks that up by hash.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use bytes::Bytes;
@@ -8,6 +10,7 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 
 use crate::rules::headers::CHANT_GRANT;
 use crate::rules::manifest::TokenPlace;
+use crate::rules::scrub::{Instead, Matcher, Scrub};
 use crate::rules::token::{
     BoxToken, GrantValue, TOKEN_LENGTH, find_tokens, holds_grant_shape, holds_token_shape, shapes,
 };
@@ -135,9 +138,23 @@ pub fn mask_query(query: &str) -> String {
     masked
 }
 
-/// A body with every token and grant overwritten by `*`; its length stays.
+/// A body for a plugin to see: whatever has the shape of a token or a grant is
+/// overwritten by `*`, and so is this box's token in any form. Its length
+/// stays.
 #[must_use]
-pub fn mask_body(body: Bytes) -> Bytes {
+pub fn mask_body(body: Bytes, token: Option<&BoxToken>) -> Bytes {
+    let matcher = token.and_then(|token| Matcher::new(token.as_str().as_bytes()));
+    let body = match matcher {
+        Some(matcher) => {
+            let mut scrub = Scrub::new(Arc::new(matcher), Instead::Stars);
+            let sure = scrub.push(body);
+            match scrub.finish() {
+                rest if rest.is_empty() => sure,
+                rest => [sure, rest].concat().into(),
+            }
+        }
+        None => body,
+    };
     let found: Vec<usize> = shapes(&body).collect();
     if found.is_empty() {
         return body;
@@ -486,7 +503,7 @@ mod tests {
         let text = grant.as_str();
         let stars = "*".repeat(TOKEN_LENGTH);
         let body = Bytes::from(format!("{{\"a\": \"{text}\"}}"));
-        assert_eq!(mask_body(body), format!("{{\"a\": \"{stars}\"}}"));
+        assert_eq!(mask_body(body, None), format!("{{\"a\": \"{stars}\"}}"));
         assert!(!mask_query(&format!("a={text}&b=1")).contains("jfg_"));
         let shown = headers(&[("x-a", format!("x={text}")), ("x-b", "b".to_owned())]);
         let names = ["x-a", "x-b"].map(HeaderName::from_static);

@@ -43,7 +43,7 @@ impl BoxToken {
     /// Takes a text that has a token's shape, all of it.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        has_shape(text.as_bytes()).then(|| Self(Zeroizing::new(text.to_owned())))
+        has_shape(text.as_bytes(), TOKEN_PREFIX).then(|| Self(Zeroizing::new(text.to_owned())))
     }
 
     /// The token itself, for the box it belongs to and for the places where it
@@ -84,8 +84,7 @@ impl GrantValue {
     /// Takes a text that has a grant's shape, all of it.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
-        let body = text.strip_prefix(GRANT_PREFIX.as_bytes())?;
-        let fits = body.len() == SHAPE_LENGTH && body.iter().all(|byte| is_token_byte(*byte));
+        let fits = has_shape(text, GRANT_PREFIX);
         let text = std::str::from_utf8(text).ok().filter(|_| fits)?;
         Some(Self(Zeroizing::new(text.to_owned())))
     }
@@ -160,7 +159,7 @@ pub fn find_tokens(text: &[u8]) -> Vec<(usize, BoxToken)> {
             let after = text
                 .get(start + TOKEN_LENGTH)
                 .is_some_and(|byte| is_token_byte(*byte));
-            if after || !has_shape(candidate) {
+            if after || !has_shape(candidate, TOKEN_PREFIX) {
                 return None;
             }
             let token = BoxToken::parse(std::str::from_utf8(candidate).ok()?)?;
@@ -207,10 +206,10 @@ fn is_grant_at(text: &[u8], start: usize) -> bool {
         .is_some_and(|rest| rest.starts_with(GRANT_PREFIX.as_bytes()))
 }
 
-fn has_shape(text: &[u8]) -> bool {
+fn has_shape(text: &[u8], prefix: &str) -> bool {
     text.len() == TOKEN_LENGTH
         && text
-            .strip_prefix(TOKEN_PREFIX.as_bytes())
+            .strip_prefix(prefix.as_bytes())
             .is_some_and(|rest| rest.iter().all(|byte| is_token_byte(*byte)))
 }
 

@@ -35,6 +35,19 @@ pub(super) fn harden() {
     let _refused = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
+/// Lets this process have as many descriptors as the system allows it, since
+/// every connection takes one. Gives how many that are; none where there is no
+/// limit.
+pub(super) fn raise_descriptors() -> Option<u64> {
+    let allowed = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: allowed.maximum,
+        maximum: allowed.maximum,
+    };
+    let _as_before = rustix::process::setrlimit(Resource::Nofile, raised);
+    rustix::process::getrlimit(Resource::Nofile).current
+}
+
 /// Starts this program again without the variable, if it is there. A variable
 /// that is only unset stays readable in `/proc/PID/environ`, and unsetting one
 /// is unsafe while other threads run; a new start leaves no trace, keeps the
@@ -89,6 +102,21 @@ pub(super) fn vault_key(arguments: &ServeArguments) -> Result<Option<Zeroizing<S
         bail!("standard input holds no vault key: 32 bytes as base64 or hex");
     }
     Ok(Some(Zeroizing::new(trimmed.to_owned())))
+}
+
+/// What the conformance suite tells the broker that it starts.
+const CONFORMANCE: &str = "CONFORMANCE_ENV";
+
+/// The conformance suite's environment, as it stands there.
+pub(super) fn conformance_environment() -> Result<String> {
+    let Some(text) = std::env::var_os(CONFORMANCE) else {
+        bail!(
+            "`serve --conformance` serves what {CONFORMANCE} says, and it is not set. Run it under the suite, which sets it: \
+             jackfield conformance --start 'jackfield serve --conformance'"
+        );
+    };
+    text.into_string()
+        .map_err(|_| anyhow::anyhow!("{CONFORMANCE} is no text"))
 }
 
 /// SIGTERM and SIGINT.

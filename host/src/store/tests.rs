@@ -117,6 +117,40 @@ async fn a_scan_holds_its_prefix_in_order() {
 }
 
 #[tokio::test]
+async fn pages_hold_their_prefix_in_order_and_end() {
+    on_every_engine(|store| async move {
+        let long = vec![1; 10_000];
+        for key in ["a", "b/", "b/1", "b/1/x", "b/2", "b/20", "b/3", "b0", "c"] {
+            store.commit(put(key, &long)).await.unwrap();
+        }
+        let page = async |after: Option<&str>, records: usize, bytes: usize| -> Vec<String> {
+            let page = Page { records, bytes };
+            let after = after.map(str::as_bytes);
+            let found = store.page(b"b/", after, page).await.unwrap();
+            assert!(found.iter().all(|record| record.value == long));
+            let names = found
+                .into_iter()
+                .map(|record| String::from_utf8(record.key).unwrap());
+            names.collect()
+        };
+        let all = ["b/", "b/1", "b/1/x", "b/2", "b/20", "b/3"];
+        assert_eq!(page(None, 100, usize::MAX).await, all);
+        assert_eq!(page(None, 2, usize::MAX).await, all[..2]);
+        assert_eq!(page(Some("b/1"), 2, usize::MAX).await, all[2..4]);
+        assert_eq!(page(Some("b/2"), 9, usize::MAX).await, all[4..]);
+        assert_eq!(page(Some("b/25"), 9, usize::MAX).await, all[5..]);
+        assert_eq!(page(Some("a"), 9, usize::MAX).await, all);
+        assert_eq!(page(Some("b/3"), 9, usize::MAX).await, [""; 0]);
+        assert_eq!(page(Some("zz"), 9, usize::MAX).await, [""; 0]);
+        // One at least, and no more than there is room for.
+        assert_eq!(page(None, 9, 1).await, all[..1]);
+        assert_eq!(page(None, 9, 25_000).await, all[..3]);
+        assert_eq!(page(None, 0, usize::MAX).await, [""; 0]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_batch_happens_whole_or_not_at_all() {
     on_every_engine(|store| async move {
         let revision = store.commit(put("k", b"1")).await.unwrap();

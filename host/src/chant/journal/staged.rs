@@ -81,14 +81,17 @@ impl Parts {
     async fn discard(self) -> Result<(), StoreError> {
         // A commit that was under way when its request ended may have made
         // them seen: then they are nobody's to take away.
-        let batch = Batch {
-            conditions: vec![Condition::Present(self.mark.clone())],
-            changes: vec![Change::Delete(self.mark.clone())],
-        };
-        match self.store.commit(batch).await {
-            Ok(_) => {}
-            Err(StoreError::Conflict) => return Ok(()),
-            Err(failed) => return Err(failed),
+        loop {
+            let batch = Batch {
+                conditions: vec![Condition::Present(self.mark.clone())],
+                changes: vec![Change::Delete(self.mark.clone())],
+            };
+            match self.store.commit(batch).await {
+                Ok(_) => break,
+                Err(StoreError::Conflict) if self.store.get(&self.mark).await?.is_some() => {}
+                Err(StoreError::Conflict) => return Ok(()),
+                Err(failed) => return Err(failed),
+            }
         }
         for prefix in &self.prefixes {
             delete_below(&self.store, prefix).await?;

@@ -127,6 +127,25 @@ async fn two_records_of_one_moment_stand_beside_each_other() {
 }
 
 #[tokio::test]
+async fn no_record_is_written_over_whatever_the_clock_says() {
+    let journal = open(ROOM).await;
+    let (plugin, owner) = (plugin(), name("a"));
+    for records in [vec![b"1".to_vec(), b"2".to_vec()], vec![large(1)]] {
+        let staged = journal.stage(&plugin, &owner, &records).await.unwrap();
+        let made = journal.changes(&plugin, &owner, &records, &staged).await;
+        let (conditions, changes) = made.unwrap();
+        for change in changes {
+            let Change::Put(key, _) = change else {
+                continue;
+            };
+            if key.starts_with(b"journal/") {
+                assert!(conditions.contains(&Condition::Absent(key)));
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_would_not_fit_leaves_nothing() {
     let journal = open(2 * 1024 * 1024).await;
     note(&journal, "a", &[large(1)]).await.unwrap();

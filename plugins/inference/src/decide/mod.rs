@@ -28,7 +28,7 @@ pub(crate) const MAX_BODY: u32 = 1024 * 1024;
 
 /// How many questions may be asked at once: each is a call, and they are made
 /// side by side.
-pub(crate) const MAX_QUESTIONS: u32 = 32;
+pub(crate) const MAX_QUESTIONS: u32 = 64;
 
 /// The path of a call.
 pub(crate) const MESSAGES: &str = "/v1/messages";

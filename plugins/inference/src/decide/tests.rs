@@ -7,17 +7,14 @@ mod answering;
 mod asking;
 
 fn caller(kind: &str) -> Caller {
-    Caller {
-        box_name: Some("one".to_owned()),
-        words: vec!["decide".to_owned()],
-        credentials: vec![Offer {
-            name: "offer-1".to_owned(),
-            target: upstream("anthropic"),
-            kind: kind.to_owned(),
-            payer: None,
-        }],
-        ..Caller::of("one")
-    }
+    let mut caller = Caller::of("one");
+    caller.credentials = vec![Offer {
+        name: "offer-1".to_owned(),
+        target: upstream("anthropic"),
+        kind: kind.to_owned(),
+        payer: None,
+    }];
+    caller
 }
 
 fn tier() -> Value {
