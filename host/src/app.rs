@@ -18,7 +18,7 @@ use crate::chant::declarations::Declarations;
 use crate::chant::grants::Grants;
 use crate::chant::journal::Journal;
 use crate::chant::owned::Owned;
-use crate::chant::{self, Chant, KeepLimits, Upstreams, routes};
+use crate::chant::{self, Chant, KeepLimits, Patience, Upstreams, routes};
 use crate::config::{self, Config};
 use crate::listen::{ListenSettings, Listener, TlsSettings};
 use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins};
@@ -86,7 +86,7 @@ async fn with_store(
     let grants = Arc::new(Grants::open(store.clone(), jiff::Timestamp::now()).await?);
     let owned = Arc::new(Owned::open(store.clone()).await?);
     let journal = Arc::new(Journal::open(store.clone(), config.limits.journal_bytes).await?);
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(Metrics::with_connections(listener.open_connections()));
 
     let plugins = Plugins::open(plugin_settings(&config), store.clone(), cache_key).await?;
     let approve = if options.approve_plugins {
@@ -272,7 +272,10 @@ fn chant_settings(config: &Config) -> Result<chant::Settings> {
             .iter()
             .filter_map(|(name, plugin)| Some((name.clone(), plugin.settings.clone()?)))
             .collect(),
-        idle: limits.idle,
+        patience: Patience {
+            idle: limits.idle,
+            whole: limits.body,
+        },
         max_body: limits.buffered_body_bytes,
         max_rounds: limits.rounds,
         max_calls: limits.calls,

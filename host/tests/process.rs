@@ -361,3 +361,33 @@ fn the_vault_key_is_in_no_environment_and_no_core() {
         .unwrap();
     assert!(checked.status.success(), "{}", text(&checked.stderr));
 }
+
+#[test]
+fn the_host_takes_all_the_descriptors_that_it_is_allowed() {
+    let few = Rlimit {
+        current: Some(256),
+        ..getrlimit(Resource::Nofile)
+    };
+    setrlimit(Resource::Nofile, few).unwrap();
+    let folder = folder();
+    let config = "listen = \"127.0.0.1:0\"\n[limits]\nmax_connections = 1000000\n";
+    std::fs::write(folder.path().join("jackfield.toml"), config).unwrap();
+    let mut host = Host::start(&mut jackfield(folder.path()));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", host.child.id())).unwrap();
+    let files = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"))
+        .unwrap();
+    let numbers: Vec<&str> = files.split_whitespace().skip(3).take(2).collect();
+    assert!(
+        matches!(numbers.as_slice(), [soft, hard] if soft == hard && *soft != "256"),
+        "{files}"
+    );
+    let mut log = host.child.stderr.take().unwrap();
+    host.signal(Signal::TERM);
+    assert_eq!(host.end().0, 0);
+    let mut said = String::new();
+    log.read_to_string(&mut said).unwrap();
+    let most = few.maximum.map_or(u64::MAX, |most| most / 4 * 3);
+    assert_eq!(said.contains("LimitNOFILE"), most < 1_000_000, "{said}");
+}

@@ -2,6 +2,10 @@
 //! components. A module for each part of the protocol; each refusal is also
 //! held to having touched no upstream.
 
+mod bad_input;
+mod bad_input_h2;
+mod bad_input_heads;
+mod bad_input_slow;
 mod conformance;
 mod credentials;
 mod decide;

@@ -76,6 +76,17 @@ impl H2Client {
             .header("authorization", format!("Bearer {token}"))
             .body(Full::new(body.into()))
             .expect("a request");
+        self.say(request).await
+    }
+
+    /// Says a request as it is and reads the answer's head.
+    ///
+    /// # Errors
+    /// When the host resets the stream.
+    pub async fn say(
+        &mut self,
+        request: http::Request<Full<Bytes>>,
+    ) -> hyper::Result<http::Response<Incoming>> {
         self.sender.ready().await?;
         soon("an answer's head", self.sender.send_request(request)).await
     }

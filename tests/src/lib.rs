@@ -37,6 +37,20 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
+/// Lets this process have as many descriptors as the system allows it, and says
+/// how many.
+#[must_use]
+pub fn raise_descriptors() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let allowed = getrlimit(Resource::Nofile).maximum;
+    let raised = Rlimit {
+        current: allowed,
+        maximum: allowed,
+    };
+    let _as_before = setrlimit(Resource::Nofile, raised);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Whether the bytes of `needle` stand somewhere in `haystack`.
 #[must_use]
 pub fn contains(haystack: &[u8], needle: &[u8]) -> bool {

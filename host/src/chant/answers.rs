@@ -36,7 +36,7 @@ pub(super) enum Failure {
     Store(StoreError),
     /// The body broke off or could not be read.
     Body,
-    /// The body stood still.
+    /// The body took too long.
     Slow,
 }
 
@@ -114,7 +114,7 @@ impl Failure {
             Self::Slow => Refusal::new(
                 StatusCode::REQUEST_TIMEOUT,
                 RefusalKind::Timeout,
-                "The request's body stood still for too long.",
+                "The request's body took too long to arrive. Send it faster, or less of it.",
             ),
             Self::Body => Refusal::invalid("The request's body broke off or could not be read."),
         }

@@ -1,19 +1,53 @@
 //! Reading a body whole, up to a limit that is held while reading, and giving
-//! up on one that stands still.
+//! up on one that stands still or never comes to its end.
 
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
+use tokio::time::timeout;
 
 use crate::chant::answers::Failure;
-use crate::rules::refusal::Refusal;
+use crate::rules::codings::content_codings;
+use crate::rules::refusal::{Refusal, RefusalKind};
+
+/// Refuses an encoded body where a plugin would be shown it: a token inside
+/// could not be overwritten.
+pub(super) fn refuse_encoded(headers: &HeaderMap) -> Result<(), Refusal> {
+    match content_codings(headers) {
+        Ok(codings) if codings.is_empty() => Ok(()),
+        Ok(_) | Err(_) => Err(Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            RefusalKind::InvalidRequest,
+            "The body of this request is read here, and may not be encoded. Send it without a content coding.",
+        )),
+    }
+}
+
+/// How long a body may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// How long it may stand still.
+    pub idle: Duration,
+    /// How long all of it may take.
+    pub whole: Duration,
+}
 
 /// Reads a body of at most `most` bytes. One that is declared longer is
-/// refused before a byte of it is read; one that stands still for `idle` is
-/// given up.
+/// refused before a byte of it is read; one that takes too long is given up.
 pub(super) async fn read(
+    body: impl Body<Data = Bytes> + Unpin,
+    most: usize,
+    patience: Patience,
+) -> Result<Bytes, Failure> {
+    let reading = read_all(body, most, patience.idle);
+    let read = timeout(patience.whole, reading).await;
+    read.unwrap_or(Err(Failure::Slow))
+}
+
+async fn read_all(
     mut body: impl Body<Data = Bytes> + Unpin,
     most: usize,
     idle: Duration,
@@ -28,7 +62,7 @@ pub(super) async fn read(
     }
     let mut read = BytesMut::new();
     loop {
-        let Ok(frame) = tokio::time::timeout(idle, body.frame()).await else {
+        let Ok(frame) = timeout(idle, body.frame()).await else {
             return Err(Failure::Slow);
         };
         let Some(frame) = frame else {
@@ -45,3 +79,6 @@ pub(super) async fn read(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

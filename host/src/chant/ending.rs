@@ -3,7 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -39,8 +39,16 @@ pub(super) struct Ending {
     outcome: Outcome,
     status: Option<StatusCode>,
     refusal: Option<RefusalKind>,
-    bytes_in: Arc<AtomicU64>,
+    taken_in: Arc<TakenIn>,
     bytes_out: u64,
+}
+
+/// What has come of a request's body.
+#[derive(Default)]
+struct TakenIn {
+    bytes: AtomicU64,
+    /// More was asked for, and has not come.
+    awaited: AtomicBool,
 }
 
 impl Ending {
@@ -59,7 +67,7 @@ impl Ending {
             outcome: Outcome::Leave,
             status: None,
             refusal: None,
-            bytes_in: Arc::default(),
+            taken_in: Arc::default(),
             bytes_out: 0,
         }
     }
@@ -87,8 +95,13 @@ impl Ending {
     pub(super) fn counting<B>(&self, body: B) -> Counted<B> {
         Counted {
             body,
-            bytes: self.bytes_in.clone(),
+            taken_in: self.taken_in.clone(),
         }
+    }
+
+    /// Whether the box is what everything waits for: the rest of its body.
+    pub(super) fn awaits_box(&self) -> bool {
+        self.taken_in.awaited.load(Ordering::Relaxed)
     }
 }
 
@@ -112,7 +125,7 @@ impl Drop for Ending {
                 status: self.status,
                 refusal: self.refusal.as_ref(),
                 duration: self.began.elapsed(),
-                bytes_in: self.bytes_in.load(Ordering::Relaxed),
+                bytes_in: self.taken_in.bytes.load(Ordering::Relaxed),
                 bytes_out: self.bytes_out,
                 cause: None,
             },
@@ -123,7 +136,7 @@ impl Drop for Ending {
 /// A body on its way in, counted.
 pub(super) struct Counted<B> {
     body: B,
-    bytes: Arc<AtomicU64>,
+    taken_in: Arc<TakenIn>,
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Body for Counted<B> {
@@ -134,9 +147,12 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Counted<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        self.taken_in.awaited.store(true, Ordering::Relaxed);
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.taken_in.awaited.store(false, Ordering::Relaxed);
         if let Some(Ok(frame)) = &frame {
-            self.bytes.fetch_add(data_length(frame), Ordering::Relaxed);
+            let length = data_length(frame);
+            self.taken_in.bytes.fetch_add(length, Ordering::Relaxed);
         }
         Poll::Ready(frame)
     }

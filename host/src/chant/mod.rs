@@ -27,7 +27,6 @@ mod visitor;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::HeaderName;
 
@@ -48,6 +47,7 @@ use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::vault::Vault;
 
+pub use crate::chant::body::Patience;
 pub use crate::chant::keep::KeepLimits;
 pub use crate::chant::offers::Upstreams;
 pub(crate) use crate::chant::visitor::pointed;
@@ -63,8 +63,8 @@ pub struct Settings {
     pub upstreams: Upstreams,
     /// The operator's settings for each plugin: a JSON object.
     pub plugin_settings: HashMap<PluginName, String>,
-    /// How long a body may stand still.
-    pub idle: Duration,
+    /// How long a body that is read for a plugin, or by the host, may take.
+    pub patience: Patience,
     /// The largest body that is read for a plugin to see, in bytes.
     pub max_body: usize,
     /// How often one decision may answer `need`, at most.
@@ -139,9 +139,9 @@ impl Chant {
         &self.0.parts.declarations
     }
 
-    /// How long a body may stand still.
-    fn idle(&self) -> Duration {
-        self.0.settings.idle
+    /// How long a body may take.
+    fn patience(&self) -> Patience {
+        self.0.settings.patience
     }
 
     /// The caller's box as it is now, for a commit that found it changed: only

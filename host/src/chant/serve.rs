@@ -14,7 +14,7 @@ use crate::chant::ending::{Ending, Told};
 use crate::chant::routes::{self, Destination, PluginRoute};
 use crate::chant::{Chant, body, declare};
 use crate::listen::{InboundBody, ResponseBody};
-use crate::relay::{self, HeaderPolicy, RelayBody, RequestBody};
+use crate::relay::{self, HeaderPolicy, RelayBody, RelayFailure, RequestBody};
 use crate::rules::declaration::Declaration;
 use crate::rules::headers::{is_plainly_framed, plugin_may_see};
 use crate::rules::manifest::TokenPlace;
@@ -22,6 +22,7 @@ use crate::rules::payer::Payer;
 use crate::rules::plan::{Answer, ShownRequest};
 use crate::rules::plan_check::CheckedAction;
 use crate::rules::refusal::{Refusal, RefusalKind};
+use crate::rules::token::BoxToken;
 use crate::rules::{identify, paths};
 
 impl Chant {
@@ -133,7 +134,10 @@ impl Chant {
         head: &Head,
         body: InboundBody,
     ) -> Result<Reply, Failure> {
-        let whole = self.read_if_asked(matched, body).await?.0;
+        if matched.route.inputs.body > 0 {
+            body::refuse_encoded(&head.headers)?;
+        }
+        let whole = self.read_if_asked(matched, body, None).await?.0;
         let asked = Asked::public(matched, head, self.show(matched, head, whole));
         let (plan, _) = self.decide(asked).await?.ok_or_else(not_served)?;
         match plan.action {
@@ -163,8 +167,11 @@ impl Chant {
             // The body is read for a box that declares the capability at all;
             // the words are held to the rule once they are known.
             self.hold_to_capability(matched, declared)?;
+            body::refuse_encoded(&head.headers)?;
         }
-        let (whole, rest) = self.read_if_asked(matched, ending.counting(body)).await?;
+        let (whole, rest) = self
+            .read_if_asked(matched, ending.counting(body), Some(caller.token()))
+            .await?;
         let shown = self.show(matched, head, whole);
         let asked = Asked::of_box(matched, head, shown, caller, declared);
         let (plan, lease) = self.decide(asked).await?.ok_or_else(not_served)?;
@@ -190,9 +197,13 @@ impl Chant {
                 ending.target = Some(target);
                 ending.lease = Some(lease.clone());
                 let relayed = self.0.parts.relay.forward(sealed, rest, lease).await;
-                relayed
-                    .map(Reply::Stream)
-                    .map_err(|failure| Failure::Relay(failure, destination.name.clone()))
+                relayed.map(Reply::Stream).map_err(|failure| {
+                    // It may not have been the upstream that was silent.
+                    if matches!(failure, RelayFailure::Silent) && ending.awaits_box() {
+                        return Failure::Slow;
+                    }
+                    Failure::Relay(failure, destination.name.clone())
+                })
             }
         }
     }
@@ -245,6 +256,7 @@ impl Chant {
         &self,
         matched: &PluginRoute,
         body: B,
+        token: Option<&BoxToken>,
     ) -> Result<(Option<Bytes>, RequestBody), Failure>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -254,9 +266,9 @@ impl Chant {
             0 => Ok((None, RequestBody::stream(body))),
             most => {
                 let whole =
-                    body::read(body, most.min(self.0.settings.max_body), self.idle()).await?;
+                    body::read(body, most.min(self.0.settings.max_body), self.patience()).await?;
                 // The upstream gets what the plugin saw: no token, same length.
-                let masked = identify::mask_body(whole);
+                let masked = identify::mask_body(whole, token);
                 Ok((Some(masked.clone()), RequestBody::full(masked)))
             }
         }

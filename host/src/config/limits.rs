@@ -13,6 +13,8 @@ const MIB: u64 = 1024 * KIB;
 pub struct Limits {
     /// How long a body may stand still, in either direction.
     pub idle: Duration,
+    /// How long a body that is read whole may take to arrive.
+    pub body: Duration,
     /// How long connecting to an upstream may take, TLS included.
     pub connect: Duration,
     /// How long a request's head may take to arrive.
@@ -54,10 +56,17 @@ pub(super) fn check(raw: &RawLimits) -> Result<Limits, Fault> {
         |key, value, default, most| within(key, value, default, 1, most).map(Duration::from_secs);
     Ok(Limits {
         idle: seconds("idle_seconds", &raw.idle_seconds, 900, 86_400)?,
+        body: seconds("body_seconds", &raw.body_seconds, 60, 86_400)?,
         connect: seconds("connect_seconds", &raw.connect_seconds, 10, 600)?,
         head: seconds("head_seconds", &raw.head_seconds, 10, 600)?,
         drain: seconds("drain_seconds", &raw.drain_seconds, 30, 86_400)?,
-        max_connections: size("max_connections", &raw.max_connections, 8192, 1, 1_000_000)?,
+        max_connections: size(
+            "max_connections",
+            &raw.max_connections,
+            12_288,
+            1,
+            1_000_000,
+        )?,
         head_bytes: size("head_bytes", &raw.head_bytes, 64 * KIB, 8 * KIB, MIB)?,
         buffered_body_bytes: size(
             "buffered_body_bytes",

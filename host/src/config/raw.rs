@@ -54,6 +54,7 @@ pub(super) struct RawPlugin {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawLimits {
     pub(super) idle_seconds: Placed<u64>,
+    pub(super) body_seconds: Placed<u64>,
     pub(super) connect_seconds: Placed<u64>,
     pub(super) head_seconds: Placed<u64>,
     pub(super) drain_seconds: Placed<u64>,

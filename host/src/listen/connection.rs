@@ -13,7 +13,7 @@ use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,13 @@ enum End {
     Served(Result<(), hyper::Error>),
     /// The peer left, or took too long.
     Cut,
+    /// A head took too long.
+    SlowHead,
 }
+
+/// What is said to a peer whose head takes too long.
+const TOO_SLOW: &[u8] =
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// What serving a peer takes.
 pub(super) struct Peer {
@@ -45,14 +51,13 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) async fn serve<S, F>(self, stream: TcpStream, service: S)
+    pub(super) async fn serve<S, F>(self, stream: TcpStream, traffic: Arc<Traffic>, service: S)
     where
-        S: Fn(Request<InboundBody>) -> F + Clone + Send + Sync + 'static,
+        S: Fn(Request<InboundBody>) -> F + Clone + Send + Sync + Unpin + 'static,
         F: Future<Output = Response<ResponseBody>> + Send + 'static,
     {
         // Small frames leave at once; without this they still leave.
         let _ = stream.set_nodelay(true);
-        let traffic = Traffic::new();
         let socket = Socket::new(stream, traffic.clone());
         match &self.acceptor {
             Some(acceptor) => {
@@ -64,13 +69,13 @@ impl Peer {
                     }
                     sniff(stream).await
                 };
-                if let Some((io, http2)) = self.greeted(greeting).await {
+                if let Some((io, http2)) = self.greeted(&traffic, greeting).await {
                     self.converse(io, http2, socket, traffic, service).await;
                 }
             }
             None => {
                 let greeting = sniff(socket.clone());
-                if let Some((io, http2)) = self.greeted(greeting).await {
+                if let Some((io, http2)) = self.greeted(&traffic, greeting).await {
                     self.converse(io, http2, socket, traffic, service).await;
                 }
             }
@@ -78,8 +83,13 @@ impl Peer {
     }
 
     /// What a connection begins with, within its limit.
-    async fn greeted<T>(&self, greeting: impl Future<Output = std::io::Result<T>>) -> Option<T> {
+    async fn greeted<T>(
+        &self,
+        traffic: &Traffic,
+        greeting: impl Future<Output = std::io::Result<T>>,
+    ) -> Option<T> {
         tokio::select! {
+            () = traffic.asked_to_leave() => None,
             () = self.shutdown.cancelled() => None,
             greeted = tokio::time::timeout(self.settings.first_byte, greeting) => greeted.ok()?.ok(),
         }
@@ -94,7 +104,7 @@ impl Peer {
         service: S,
     ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        S: Fn(Request<InboundBody>) -> F + Clone + Send + Sync + 'static,
+        S: Fn(Request<InboundBody>) -> F + Clone + Send + Sync + Unpin + 'static,
         F: Future<Output = Response<ResponseBody>> + Send + 'static,
     {
         let gone = CancellationToken::new();
@@ -112,7 +122,7 @@ impl Peer {
                 .http2(Tied(gone))
                 .serve_connection(TokioIo::new(io), service);
             self.drive(
-                connection,
+                pin!(connection),
                 |it| it.graceful_shutdown(),
                 &socket,
                 &traffic,
@@ -120,15 +130,26 @@ impl Peer {
             )
             .await
         } else {
-            let connection = self.http1().serve_connection(TokioIo::new(io), service);
-            self.drive(
-                connection,
-                |it| it.graceful_shutdown(),
-                &socket,
-                &traffic,
-                false,
-            )
-            .await
+            let mut connection = self.http1().serve_connection(TokioIo::new(io), service);
+            let end = self
+                .drive(
+                    Pin::new(&mut connection),
+                    |it| it.graceful_shutdown(),
+                    &socket,
+                    &traffic,
+                    false,
+                )
+                .await;
+            if matches!(end, End::SlowHead) {
+                let mut io = connection.into_parts().io.into_inner();
+                let said = async {
+                    io.write_all(TOO_SLOW).await?;
+                    io.flush().await
+                };
+                // It may take nothing either.
+                let _ = tokio::time::timeout(self.settings.farewell, said).await;
+            }
+            end
         };
         match end {
             // HTTP/1.0 ends an answer by closing: a broken one must not look
@@ -139,6 +160,7 @@ impl Peer {
             End::Served(outcome) if !http2 && (outcome.is_err() || traffic.has_unread()) => {
                 socket.linger().await;
             }
+            End::SlowHead => socket.linger().await,
             End::Served(_) | End::Cut => {}
         }
     }
@@ -146,7 +168,7 @@ impl Peer {
     /// Drives a connection until it ends, its peer has left, or it is overdue.
     async fn drive<C>(
         &self,
-        connection: C,
+        mut connection: Pin<&mut C>,
         finish: impl Fn(Pin<&mut C>),
         socket: &Socket,
         traffic: &Traffic,
@@ -155,19 +177,25 @@ impl Peer {
     where
         C: Future<Output = Result<(), hyper::Error>>,
     {
-        let mut connection = pin!(connection);
         let mut left = pin!(async {
             socket.closed().await;
             tokio::time::sleep(self.settings.farewell).await;
         });
-        let mut finishing = false;
+        let (mut finishing, mut leaving) = (false, false);
         loop {
             tokio::select! {
                 biased;
-                outcome = &mut connection => return End::Served(outcome),
+                outcome = connection.as_mut() => return End::Served(outcome),
                 () = &mut left => return End::Cut,
                 () = self.shutdown.cancelled(), if !finishing => {
                     finishing = true;
+                    finish(connection.as_mut());
+                }
+                () = traffic.asked_to_leave(), if !leaving => {
+                    if !traffic.is_in_use() {
+                        return End::Cut;
+                    }
+                    leaving = true;
                     finish(connection.as_mut());
                 }
                 overdue = traffic.overdue(&self.settings, http2) => match overdue {
@@ -176,7 +204,8 @@ impl Peer {
                         traffic.give_notice();
                         finish(connection.as_mut());
                     }
-                    Overdue::Unused | Overdue::SlowHead | Overdue::Stalled => return End::Cut,
+                    Overdue::SlowHead => return End::SlowHead,
+                    Overdue::Unused | Overdue::Silent | Overdue::Stalled => return End::Cut,
                 },
             }
         }

@@ -1,11 +1,13 @@
 //! Where boxes connect: accepting, TLS, HTTP/1.1 and HTTP/2, limits on heads
 //! and connections, and an end without loss. It knows no protocol above HTTP.
 //!
-//! In reading order: [`Listener`] accepts, `connection` serves one peer,
-//! `sniff` tells which HTTP it speaks, `socket` knows when it has left.
+//! In reading order: [`Listener`] accepts, `crowd` has room for so many,
+//! `connection` serves one peer, `sniff` tells which HTTP it speaks, `socket`
+//! knows when it has left.
 
 mod body;
 mod connection;
+mod crowd;
 mod sniff;
 mod socket;
 #[cfg(test)]
@@ -17,16 +19,18 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use http::{Request, Response};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::listen::connection::Peer;
+use crate::listen::crowd::Crowd;
+use crate::listen::traffic::Traffic;
 
 pub use crate::listen::body::{InboundBody, ResponseBody};
 pub use crate::listen::connection::PeerGone;
@@ -38,7 +42,8 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Limits on connections. Everything has a working default.
 #[derive(Debug, Clone)]
 pub struct ListenSettings {
-    /// How many connections are open at once; more wait to be accepted.
+    /// How many connections are open at once. One more takes the place of one
+    /// that lies unused, or waits.
     pub connections: usize,
     /// How long a new connection may take to say its first byte, TLS included.
     pub first_byte: Duration,
@@ -62,7 +67,7 @@ pub struct ListenSettings {
 impl Default for ListenSettings {
     fn default() -> Self {
         Self {
-            connections: 10_000,
+            connections: 12_288,
             first_byte: Duration::from_secs(10),
             head: Duration::from_secs(15),
             keep_alive: Duration::from_secs(120),
@@ -102,6 +107,7 @@ pub struct Listener {
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
     settings: Arc<ListenSettings>,
+    open: Arc<AtomicU64>,
 }
 
 impl Listener {
@@ -122,6 +128,7 @@ impl Listener {
             listener,
             acceptor,
             settings: Arc::new(settings),
+            open: Arc::default(),
         })
     }
 
@@ -131,24 +138,35 @@ impl Listener {
         self.address
     }
 
+    /// How many connections are open.
+    #[must_use]
+    pub fn open_connections(&self) -> Arc<AtomicU64> {
+        self.open.clone()
+    }
+
     /// Serves until `shutdown`, then finishes what is in flight within
     /// `drain`, then cuts what is left.
     pub async fn serve<S, F>(self, service: S, shutdown: CancellationToken, drain: Duration)
     where
-        S: Fn(Request<InboundBody>) -> F + Clone + Send + Sync + 'static,
+        S: Fn(Request<InboundBody>) -> F + Clone + Send + Sync + Unpin + 'static,
         F: Future<Output = Response<ResponseBody>> + Send + 'static,
     {
-        let room = Arc::new(Semaphore::new(self.settings.connections));
+        let crowd = Crowd::new(self.settings.connections, self.open);
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-                accepted = accept(&self.listener, &room) => accepted,
+                accepted = accept(&self.listener) => accepted,
             };
-            let Some((stream, permit)) = accepted else {
+            let Some(stream) = accepted else {
                 continue;
+            };
+            let traffic = Traffic::new();
+            let place = tokio::select! {
+                () = shutdown.cancelled() => break,
+                place = crowd.place(&traffic) => place,
             };
             let peer = Peer {
                 settings: self.settings.clone(),
@@ -157,8 +175,8 @@ impl Listener {
             };
             let service = service.clone();
             connections.spawn(async move {
-                peer.serve(stream, service).await;
-                drop(permit);
+                peer.serve(stream, traffic, service).await;
+                drop(place);
             });
         }
         // Nobody new; whoever connects now is told so by the system.
@@ -170,14 +188,10 @@ impl Listener {
     }
 }
 
-/// Waits for room, then for a connection; none when accepting failed.
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let permit = room.clone().acquire_owned().await.ok()?;
+/// Waits for a connection; none when accepting failed.
+async fn accept(listener: &TcpListener) -> Option<tokio::net::TcpStream> {
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, permit)),
+        Ok((stream, _)) => Some(stream),
         Err(error) => {
             // A peer that left early is no reason to wait; no descriptors is.
             if error.kind() != io::ErrorKind::ConnectionAborted {

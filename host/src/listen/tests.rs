@@ -244,17 +244,19 @@ async fn a_head_that_is_too_large_is_a_431() {
 #[tokio::test]
 async fn a_peer_that_says_nothing_or_half_a_head_is_let_go() {
     let server = Server::start(quick()).await;
-    for said in [
-        "",
-        "P",
-        "PRI * HTTP/2.0\r\n",
-        "G",
-        "GET / HTTP/1.1\r\nHost: b\r\nX-A: 1\r\n",
+    for (said, told) in [
+        ("", false),
+        ("P", false),
+        ("PRI * HTTP/2.0\r\n", false),
+        ("G", true),
+        ("GET / HTTP/1.1\r\nHost: b\r\nX-A: 1\r\n", true),
     ] {
         let mut line = server.connect().await;
         line.send(said).await;
-        let (rest, _) = line.rest().await;
-        assert!(rest.is_empty(), "{said:?}");
+        let (rest, clean) = line.rest().await;
+        assert!(clean, "{said:?}");
+        assert_eq!(rest.starts_with(b"HTTP/1.1 408 "), told, "{said:?}");
+        assert_eq!(rest.is_empty(), !told, "{said:?}");
     }
 }
 
@@ -439,7 +441,7 @@ async fn shutting_down_cuts_what_does_not_end_in_time() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait() {
+async fn connections_beyond_the_limit_wait_while_all_are_used() {
     let mut server = Server::start(ListenSettings {
         connections: 1,
         ..ListenSettings::default()
@@ -450,15 +452,58 @@ async fn connections_beyond_the_limit_wait() {
     let asked = server.asked().await;
     let mut second = server.connect().await;
     second.send(GET).await;
-    asked.answer("hi");
-    first.until(b"hi").await;
+    let mut third = server.connect().await;
+    third.send(GET).await;
     assert!(
         server.asked.try_recv().is_err(),
         "it is not served beside the first"
     );
-    drop(first);
+    asked.answer("hi");
+    first.until(b"hi").await;
+    // What is unused makes room.
+    for line in [&mut second, &mut third] {
+        server.asked().await.answer("hi");
+        line.until(b"hi").await;
+    }
+    let (rest, _) = first.rest().await;
+    assert!(rest.is_empty());
+}
+
+#[tokio::test]
+async fn what_was_unused_for_longest_makes_room_first() {
+    let mut server = Server::start(ListenSettings {
+        connections: 40,
+        ..ListenSettings::default()
+    })
+    .await;
+    let mut used = server.connect().await;
+    used.send(GET).await;
+    let asked = server.asked().await;
+    let mut unused = Vec::new();
+    for number in 0..39 {
+        let mut line = server.connect().await;
+        if number % 2 == 0 {
+            line.send(GET).await;
+            server.asked().await.answer("hi");
+            line.until(b"hi").await;
+        }
+        unused.push(line);
+    }
+    for _ in 0..10 {
+        let mut line = server.connect().await;
+        line.send(GET).await;
+        server.asked().await.answer("hi");
+        line.until(b"hi").await;
+    }
+    // The last to come are there, and so is what is in flight.
+    let last = unused.len() - 1;
+    let line = unused.get_mut(last).unwrap();
+    line.send(GET).await;
     server.asked().await.answer("hi");
-    second.until(b"hi").await;
+    line.until(b"hi").await;
+    asked.answer("hi");
+    used.until(b"hi").await;
+    unused.first_mut().unwrap().rest().await;
 }
 
 #[tokio::test]

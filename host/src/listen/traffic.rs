@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::listen::ListenSettings;
 
@@ -13,6 +14,8 @@ use crate::listen::ListenSettings;
 pub(super) enum Overdue {
     /// Nothing is asked for: it may end in peace.
     Unused,
+    /// Nothing has been said since it was made.
+    Silent,
     /// A head takes too long.
     SlowHead,
     /// An answer waits for a reader that takes nothing.
@@ -29,6 +32,7 @@ pub(super) struct Traffic {
     unused_since: AtomicU64,
     blocked_since: AtomicU64,
     unread: AtomicBool,
+    leave: CancellationToken,
 }
 
 impl Traffic {
@@ -41,6 +45,7 @@ impl Traffic {
             unused_since: AtomicU64::new(1),
             blocked_since: AtomicU64::new(0),
             unread: AtomicBool::new(false),
+            leave: CancellationToken::new(),
         })
     }
 
@@ -70,6 +75,31 @@ impl Traffic {
     /// Gives the peer as long again, to take in that the end is near.
     pub(super) fn give_notice(&self) {
         self.unused_since.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// Since when nothing is asked for; none while something is, and for who has
+    /// been asked to leave already.
+    pub(super) fn unused_since(&self) -> Option<Instant> {
+        if self.is_in_use() || self.leave.is_cancelled() {
+            return None;
+        }
+        let since = self.unused_since.load(Ordering::Relaxed).saturating_sub(1);
+        self.began.checked_add(Duration::from_millis(since))
+    }
+
+    /// Whether a request is in flight.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0
+    }
+
+    /// Somebody else needs the room.
+    pub(super) fn ask_to_leave(&self) {
+        self.leave.cancel();
+    }
+
+    /// Waits until somebody else needs the room.
+    pub(super) async fn asked_to_leave(&self) {
+        self.leave.cancelled().await;
     }
 
     /// Whether a request's body was let go before its end.
@@ -118,7 +148,7 @@ impl Traffic {
         if self.served.load(Ordering::Relaxed) {
             limit(unused, settings.keep_alive, Overdue::Unused)?;
         } else {
-            limit(unused, settings.first_byte, Overdue::SlowHead)?;
+            limit(unused, settings.first_byte, Overdue::Silent)?;
         }
         Ok(wait)
     }

@@ -1,33 +1,26 @@
-//! The answer's body on its way to the box: frames untouched, an idle limit,
-//! a lease that can be cut, and an end that is clean only when the upstream's
-//! was.
+//! The answer's body on its way to the box: cleaned where a value was sealed
+//! in, else untouched; with an idle limit, a lease that can be cut, and an end
+//! that is clean only when the upstream's was.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::relay::cleaner::Cleaner;
 use crate::relay::failure::BodyBroken;
 use crate::relay::lease::{Cancelled, Lease};
 use crate::relay::pool::Checkout;
 use crate::relay::scrubber::Scrubber;
 use crate::relay::upload::Activity;
-use crate::rules::headers;
-
-/// What changes a body's bytes on their way. It is given every chunk, and may
-/// hold back what it cannot judge yet.
-pub trait BodyFilter: Send {
-    /// Takes a chunk in and gives out what is ready.
-    fn push(&mut self, chunk: Bytes) -> Bytes;
-    /// Gives out what is left.
-    fn finish(&mut self) -> Bytes;
-}
+use crate::rules::{codings, headers};
 
 /// An answer's body, streamed from the upstream.
 pub struct RelayBody(Option<Box<Streaming>>);
@@ -40,9 +33,22 @@ struct Streaming {
     timer: Option<Pin<Box<Sleep>>>,
     activity: Arc<Activity>,
     scrubber: Option<Arc<Scrubber>>,
-    filter: Option<Box<dyn BodyFilter>>,
-    ended: bool,
+    cleaner: Option<Cleaner>,
+    /// Trailers that leave after the rest of the body.
+    trailers: Option<HeaderMap>,
+    stage: Stage,
     _watch: DropGuard,
+}
+
+/// How far the answer has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The upstream is sending.
+    Receive,
+    /// All of it has come, and not all of it has left.
+    Drain,
+    /// It has ended, one way or the other.
+    End,
 }
 
 /// What holds the upstream: letting go of it cancels both directions.
@@ -60,7 +66,7 @@ pub(super) struct Ties {
     pub(super) activity: Arc<Activity>,
     pub(super) stop_upload: DropGuard,
     pub(super) scrubber: Option<Arc<Scrubber>>,
-    pub(super) filter: Option<Box<dyn BodyFilter>>,
+    pub(super) cleaner: Option<Cleaner>,
 }
 
 impl RelayBody {
@@ -78,8 +84,9 @@ impl RelayBody {
             timer: None,
             activity: ties.activity,
             scrubber: ties.scrubber,
-            filter: ties.filter,
-            ended: false,
+            cleaner: ties.cleaner,
+            trailers: None,
+            stage: Stage::Receive,
             _watch: done.clone().drop_guard(),
         });
         let empty = streaming
@@ -87,7 +94,7 @@ impl RelayBody {
             .as_ref()
             .is_none_or(|live| live.incoming.is_end_stream());
         if empty {
-            streaming.finish();
+            streaming.received();
             return Self(None);
         }
         watch(streaming.live.clone(), ties.lease, done);
@@ -113,10 +120,13 @@ impl Streaming {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer was read to its end: the connection may be used again, once
-    /// the request has gone out to its end too.
-    fn finish(&mut self) {
-        self.ended = true;
+    /// The answer was received to its end: the connection may be used again,
+    /// once the request has gone out to its end too.
+    fn received(&mut self) {
+        self.stage = Stage::Drain;
+        if let Some(cleaner) = &mut self.cleaner {
+            cleaner.end();
+        }
         let live = self.live().take();
         let Some(Live {
             checkout,
@@ -145,27 +155,20 @@ impl Streaming {
     }
 
     fn fail(&mut self, why: BodyBroken) -> Poll<Option<Result<Frame<Bytes>, BodyBroken>>> {
-        self.ended = true;
+        self.stage = Stage::End;
         let cut = self.live().take();
         drop(cut);
         Poll::Ready(Some(Err(why)))
     }
 
-    fn clean(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
-        let frame = match frame.into_trailers() {
-            Ok(trailers) => {
-                let kept = headers::kept(&trailers, |name, _| headers::may_be_trailer(name));
-                return Frame::trailers(match &self.scrubber {
-                    Some(scrubber) => scrubber.headers(kept),
-                    None => kept,
-                });
-            }
-            Err(frame) => frame,
-        };
-        match (&mut self.filter, frame.into_data()) {
-            (Some(filter), Ok(chunk)) => Frame::data(filter.push(chunk)),
-            (None, Ok(chunk)) => Frame::data(chunk),
-            (_, Err(frame)) => frame,
+    fn clean_trailers(&self, trailers: &HeaderMap) -> HeaderMap {
+        let decoded = self.cleaner.as_ref().is_some_and(Cleaner::decodes);
+        let kept = headers::kept(trailers, |name, _| {
+            headers::may_be_trailer(name) && !(decoded && codings::is_digest(name))
+        });
+        match &self.scrubber {
+            Some(scrubber) => scrubber.headers(kept),
+            None => kept,
         }
     }
 
@@ -189,42 +192,106 @@ impl Streaming {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyBroken>>> {
-        if self.ended {
-            return Poll::Ready(None);
+        loop {
+            match self.stage {
+                Stage::Receive if self.live().is_none() => return self.fail(BodyBroken::Revoked),
+                Stage::Receive => {}
+                Stage::Drain if Pin::new(&mut self.revoked).poll(context).is_ready() => {
+                    return self.fail(BodyBroken::Revoked);
+                }
+                Stage::Drain => {}
+                Stage::End => return Poll::Ready(None),
+            }
+            match self.cleaner.as_mut().map_or(Ok(None), Cleaner::next) {
+                Ok(Some(piece)) => return Poll::Ready(Some(Ok(self.leave(piece)))),
+                Ok(None) => {}
+                Err(why) => return self.fail(why.into()),
+            }
+            if self.stage == Stage::Drain {
+                self.stage = Stage::End;
+                let trailers = self.trailers.take();
+                return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
+            }
+            let received = ready!(self.poll_upstream(context));
+            match received {
+                Ok(Some(frame)) => {
+                    if let Some(frame) = self.take(frame) {
+                        return Poll::Ready(Some(Ok(frame)));
+                    }
+                }
+                Ok(None) => self.received(),
+                Err(why) => return self.fail(why),
+            }
         }
+    }
+
+    /// A piece that leaves. Whether it is the last is told with it, where that
+    /// is known.
+    fn leave(&mut self, piece: Bytes) -> Frame<Bytes> {
+        let done = self.cleaner.as_ref().is_none_or(Cleaner::is_done);
+        if self.stage == Stage::Drain && done && self.trailers.is_none() {
+            self.stage = Stage::End;
+        }
+        Frame::data(piece)
+    }
+
+    /// Takes a frame of the upstream's in; gives what can leave at once.
+    fn take(&mut self, (frame, last): (Frame<Bytes>, bool)) -> Option<Frame<Bytes>> {
+        self.activity.touch();
+        let piece = match frame.into_data() {
+            Ok(piece) => Some(piece),
+            Err(frame) => {
+                if let Ok(trailers) = frame.into_trailers() {
+                    self.trailers = Some(self.clean_trailers(&trailers));
+                }
+                None
+            }
+        };
+        match (&mut self.cleaner, piece) {
+            (Some(cleaner), Some(piece)) => {
+                cleaner.push(piece);
+                if last {
+                    self.received();
+                }
+                None
+            }
+            (None, Some(piece)) => {
+                if last {
+                    self.received();
+                }
+                Some(self.leave(piece))
+            }
+            (_, None) => {
+                if last {
+                    self.received();
+                }
+                None
+            }
+        }
+    }
+
+    fn poll_upstream(&mut self, context: &mut Context<'_>) -> Poll<Received> {
         let polled = match self.live().as_mut() {
             Some(live) => Pin::new(&mut live.incoming)
                 .poll_frame(context)
                 .map(|frame| (frame, live.incoming.is_end_stream())),
-            None => Poll::Ready((None, false)),
+            None => return Poll::Ready(Err(BodyBroken::Revoked)),
         };
         match polled {
-            Poll::Ready((Some(Ok(frame)), last)) => {
-                self.activity.touch();
-                let frame = self.clean(frame);
-                if last && self.filter.is_none() {
-                    self.finish();
-                }
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Poll::Ready((Some(Err(_)), _)) => self.fail(BodyBroken::Upstream),
-            Poll::Ready((None, _)) if self.live().is_none() => self.fail(BodyBroken::Revoked),
-            Poll::Ready((None, _)) => {
-                self.finish();
-                let rest = self.filter.take().map(|mut filter| filter.finish());
-                Poll::Ready(
-                    rest.filter(|rest| !rest.is_empty())
-                        .map(|rest| Ok(Frame::data(rest))),
-                )
-            }
+            Poll::Ready((Some(Ok(frame)), last)) => Poll::Ready(Ok(Some((frame, last)))),
+            Poll::Ready((Some(Err(_)), _)) => Poll::Ready(Err(BodyBroken::Upstream)),
+            Poll::Ready((None, _)) => Poll::Ready(Ok(None)),
             Poll::Pending if Pin::new(&mut self.revoked).poll(context).is_ready() => {
-                self.fail(BodyBroken::Revoked)
+                Poll::Ready(Err(BodyBroken::Revoked))
             }
-            Poll::Pending if self.is_silent(context) => self.fail(BodyBroken::Silent),
+            Poll::Pending if self.is_silent(context) => Poll::Ready(Err(BodyBroken::Silent)),
             Poll::Pending => Poll::Pending,
         }
     }
 }
+
+/// A frame of the upstream's and whether it is the last; none at the end.
+type Received = Result<Option<(Frame<Bytes>, bool)>, BodyBroken>;
 
 /// Waits for the end of the upload; false when it stands still for too long.
 async fn until_uploaded(activity: &Activity, idle: Duration) -> bool {
@@ -247,8 +314,8 @@ impl Drop for Streaming {
             .live()
             .as_ref()
             .is_some_and(|live| live.incoming.is_end_stream());
-        if ended && !self.ended {
-            self.finish();
+        if ended && self.stage == Stage::Receive {
+            self.received();
         }
         // Otherwise whoever read this went away: letting go of the connection
         // cancels the upstream.
@@ -272,14 +339,17 @@ impl Body for RelayBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.as_ref().is_none_or(|streaming| streaming.ended)
+        self.0
+            .as_ref()
+            .is_none_or(|streaming| streaming.stage == Stage::End)
     }
 
     fn size_hint(&self) -> SizeHint {
         let Some(streaming) = &self.0 else {
             return SizeHint::with_exact(0);
         };
-        if streaming.filter.is_some() || streaming.ended {
+        // A replacement is not as long as what it replaces.
+        if streaming.cleaner.is_some() {
             return SizeHint::default();
         }
         match streaming.live().as_ref() {

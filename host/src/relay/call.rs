@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_ENCODING, TRAILER};
+use http::header::TRAILER;
 use http_body_util::BodyExt;
 
 use crate::relay::Relay;
 use crate::relay::body::{RelayBody, Ties};
-use crate::relay::failure::RelayFailure;
-use crate::relay::forward::passed_headers;
+use crate::relay::failure::{BodyBroken, RelayFailure};
+use crate::relay::forward::{cleaner, passed_headers};
 use crate::relay::lease::Lease;
 use crate::relay::seal::SealedRequest;
 use crate::relay::upload::RequestBody;
@@ -61,13 +61,8 @@ impl Relay {
             .await
             .map_err(|failure| failure_of_call(&failure))?;
         let (head, incoming) = answered.response.into_parts();
-        // We asked for identity: a value inside an encoding could not be found.
-        let encoded =
-            |value: &http::HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
-        if head.headers.get_all(CONTENT_ENCODING).iter().any(encoded) {
-            return Err(CallFailure::Broken);
-        }
-        let mut headers = passed_headers(&sealed, &head.headers);
+        let cleaner = cleaner(&sealed, &head, &incoming).map_err(|_| CallFailure::Broken)?;
+        let mut headers = passed_headers(&sealed, &head.headers, cleaner.as_ref());
         headers.remove(TRAILER);
         let mut stream = RelayBody::new(
             incoming,
@@ -78,12 +73,12 @@ impl Relay {
                 activity: answered.activity,
                 stop_upload: answered.stop_upload,
                 scrubber: None,
-                filter: None,
+                cleaner,
             },
         );
         let mut whole = BytesMut::new();
         while let Some(frame) = stream.frame().await {
-            let frame = frame.map_err(|_| CallFailure::Broken)?;
+            let frame = frame.map_err(failure_of_body)?;
             let Ok(chunk) = frame.into_data() else {
                 continue;
             };
@@ -92,17 +87,13 @@ impl Relay {
             }
             whole.extend_from_slice(&chunk);
         }
-        let body = match &sealed.scrubber {
-            Some(scrubber) => scrubber.body(whole.freeze()),
-            None => whole.freeze(),
-        };
         Ok(CallAnswer {
             status: head.status.as_u16(),
             headers: headers
                 .iter()
                 .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()))
                 .collect(),
-            body,
+            body: whole.freeze(),
         })
     }
 }
@@ -117,7 +108,19 @@ fn failure_of_call(failure: &RelayFailure) -> CallFailure {
         RelayFailure::Broken
         | RelayFailure::Unreadable(_)
         | RelayFailure::RequestBroken
+        | RelayFailure::TokenInBody
+        | RelayFailure::RequestUndecodable
         | RelayFailure::Revoked
         | RelayFailure::Substituted(_) => CallFailure::Broken,
+    }
+}
+
+fn failure_of_body(broken: BodyBroken) -> CallFailure {
+    match broken {
+        BodyBroken::Bomb => CallFailure::TooLarge,
+        BodyBroken::Upstream
+        | BodyBroken::Silent
+        | BodyBroken::Revoked
+        | BodyBroken::Undecodable => CallFailure::Broken,
     }
 }

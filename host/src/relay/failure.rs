@@ -3,6 +3,8 @@
 
 use http::StatusCode;
 
+use crate::relay::decode::Undecodable;
+use crate::rules::codings::UnknownCoding;
 use crate::rules::refusal::{Refusal, RefusalKind};
 
 /// Why there is no answer to hand on.
@@ -37,6 +39,12 @@ pub enum RelayFailure {
     /// The box's own body broke off.
     #[error("the request's body broke off")]
     RequestBroken,
+    /// The box's own body was encoded, and a token or grant was found in it.
+    #[error("the request's encoded body carries the box's token or a grant; take it out")]
+    TokenInBody,
+    /// The box's own body was encoded, and could not be searched.
+    #[error("the request's encoded body does not decode, so it cannot be searched for the token")]
+    RequestUndecodable,
     /// The box, credential or plugin behind the request was revoked.
     #[error("what allowed the request was revoked")]
     Revoked,
@@ -64,7 +72,9 @@ impl RelayFailure {
             Self::ConnectTimedOut | Self::Silent => {
                 Refusal::new(StatusCode::GATEWAY_TIMEOUT, RefusalKind::Timeout, message)
             }
-            Self::RequestBroken => Refusal::invalid(message),
+            Self::RequestBroken | Self::TokenInBody | Self::RequestUndecodable => {
+                Refusal::invalid(message)
+            }
             Self::Revoked => {
                 Refusal::forbidden(format!("The request to {target} was cut: {self}."))
             }
@@ -82,6 +92,9 @@ pub enum SealRefusal {
     /// The token would have gone to the upstream.
     #[error("the box's token, or another token or grant, stands in {0}, where it may not")]
     TokenLeft(&'static str),
+    /// The body is encoded in a way that cannot be searched for the token.
+    #[error("{0}, so its body cannot be searched for the token; send it in one of these, or plain")]
+    Encoded(#[from] UnknownCoding),
     /// Method or path are outside what the secret may be used for.
     #[error("this method and path are not among those it may be used for")]
     NotAllowed,
@@ -106,6 +119,11 @@ impl SealRefusal {
         let message = format!("The request to {target} was not sent: {self}.");
         match self {
             Self::TokenNowhere | Self::TokenLeft(_) => Refusal::invalid(message),
+            Self::Encoded(_) => Refusal::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                RefusalKind::InvalidRequest,
+                message,
+            ),
             Self::NotAllowed | Self::Moved | Self::Unopened | Self::IllegalValue => {
                 Refusal::forbidden(message)
             }
@@ -127,4 +145,19 @@ pub enum BodyBroken {
     /// What allowed the request was revoked.
     #[error("what allowed the request was revoked")]
     Revoked,
+    /// The answer was encoded, and not as it said, or not to its end.
+    #[error("the upstream's encoded answer does not decode")]
+    Undecodable,
+    /// The answer was encoded and became too much.
+    #[error("the upstream's encoded answer becomes too large")]
+    Bomb,
+}
+
+impl From<Undecodable> for BodyBroken {
+    fn from(why: Undecodable) -> Self {
+        match why {
+            Undecodable::Corrupt | Undecodable::CutShort => Self::Undecodable,
+            Undecodable::Bomb => Self::Bomb,
+        }
+    }
 }

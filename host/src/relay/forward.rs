@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING};
+use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -14,14 +15,16 @@ use tokio_util::sync::DropGuard;
 
 use crate::relay::Relay;
 use crate::relay::body::{RelayBody, Ties};
+use crate::relay::cleaner::Cleaner;
 use crate::relay::connect::Place;
 use crate::relay::failure::RelayFailure;
 use crate::relay::lease::Lease;
 use crate::relay::pool::Checkout;
 use crate::relay::seal::SealedRequest;
 use crate::relay::upload::{Activity, RequestBody, Upload};
-use crate::rules::headers;
+use crate::relay::upload_guard::UploadFault;
 use crate::rules::origin::Scheme;
+use crate::rules::{codings, headers};
 
 /// An answer whose head has been read.
 pub(super) struct Answered {
@@ -66,6 +69,8 @@ impl Relay {
         if let Some((_, refusal)) = instead {
             return Err(RelayFailure::Substituted(Box::new(refusal.clone())));
         }
+        let cleaner = cleaner(&sealed, &head, &incoming)?;
+        let headers = passed_headers(&sealed, &head.headers, cleaner.as_ref());
         let mut response = Response::new(RelayBody::new(
             incoming,
             Ties {
@@ -75,11 +80,11 @@ impl Relay {
                 activity: answered.activity,
                 stop_upload: answered.stop_upload,
                 scrubber: sealed.scrubber.clone(),
-                filter: None,
+                cleaner,
             },
         ));
         *response.status_mut() = head.status;
-        *response.headers_mut() = passed_headers(&sealed, &head.headers);
+        *response.headers_mut() = headers;
         Ok(response)
     }
 
@@ -89,7 +94,7 @@ impl Relay {
         sealed: &mut SealedRequest,
         body: RequestBody,
     ) -> Result<Answered, RelayFailure> {
-        let (upload, activity, stop_upload) = Upload::new(body, Some(sealed.trailer_rules.clone()));
+        let (upload, activity, stop_upload) = Upload::new(body, sealed.upload_rules.clone());
         let mut checkout = self.connection(sealed, true).await?;
         let mut request = request(sealed, upload, &checkout);
         let response = loop {
@@ -116,10 +121,13 @@ impl Relay {
             if let (true, Some(unsent)) = (reused, error.take_message()) {
                 checkout = self.connection(sealed, false).await?;
                 request = framed(unsent, sealed, &checkout);
-            } else if activity.upload_failed() {
-                return Err(RelayFailure::RequestBroken);
             } else {
-                return Err(RelayFailure::Broken);
+                return Err(match activity.upload_fault() {
+                    Some(UploadFault::BrokenOff) => RelayFailure::RequestBroken,
+                    Some(UploadFault::Token) => RelayFailure::TokenInBody,
+                    Some(UploadFault::Undecodable) => RelayFailure::RequestUndecodable,
+                    None => RelayFailure::Broken,
+                });
             }
         };
         refuse_unreadable(&response)?;
@@ -266,8 +274,37 @@ fn refuse_unreadable(response: &Response<Incoming>) -> Result<(), RelayFailure> 
     Ok(())
 }
 
+/// What cleans an answer's body: nothing where no value was sealed in.
+pub(super) fn cleaner(
+    sealed: &SealedRequest,
+    head: &Parts,
+    body: &Incoming,
+) -> Result<Option<Cleaner>, RelayFailure> {
+    let Some(scrubber) = &sealed.scrubber else {
+        return Ok(None);
+    };
+    if codings::is_part(head.status, &head.headers) {
+        return Err(RelayFailure::Unreadable(
+            "it is a part, for which nobody asked",
+        ));
+    }
+    match codings::content_codings(&head.headers) {
+        Ok(codings) => Ok(Some(Cleaner::new(scrubber, &codings))),
+        // An answer to HEAD, a 204, a 304: nothing is there to be decoded.
+        Err(_) if body.is_end_stream() => Ok(Some(Cleaner::new(scrubber, &[]))),
+        Err(_) => Err(RelayFailure::Unreadable(
+            "its content coding is none of gzip, deflate, br and zstd, so it cannot be searched",
+        )),
+    }
+}
+
 /// The answer's headers that are handed on, scrubbed.
-pub(super) fn passed_headers(sealed: &SealedRequest, received: &HeaderMap) -> HeaderMap {
+pub(super) fn passed_headers(
+    sealed: &SealedRequest,
+    received: &HeaderMap,
+    cleaner: Option<&Cleaner>,
+) -> HeaderMap {
+    let decoded = cleaner.is_some_and(Cleaner::decodes);
     let hop = headers::connection_names(received);
     let mut passed = headers::kept(received, |name, _| {
         !headers::is_hop_by_hop(name)
@@ -275,6 +312,12 @@ pub(super) fn passed_headers(sealed: &SealedRequest, received: &HeaderMap) -> He
             && !hop.contains(name)
             && (sealed.cookies || *name != SET_COOKIE)
     });
+    if cleaner.is_some() {
+        codings::say_searched(&mut passed);
+    }
+    if decoded {
+        codings::say_decoded(&mut passed);
+    }
     headers::edit(&mut passed, &sealed.response_edits);
     if let Some(scrubber) = &sealed.scrubber {
         passed = scrubber.headers(passed);
@@ -286,7 +329,9 @@ pub(super) fn passed_headers(sealed: &SealedRequest, received: &HeaderMap) -> He
     if let Some(trailer) = headers::trailer_announcement(received).filter(|names| !repeats(names)) {
         passed.insert(TRAILER, trailer);
     }
+    // Of what would be decoded, nobody knows the length.
     if sealed.method == Method::HEAD
+        && !decoded
         && let Some(length) = headers::spoken_length(received)
     {
         passed.insert(CONTENT_LENGTH, length);

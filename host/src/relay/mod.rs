@@ -8,7 +8,9 @@
 
 mod body;
 mod call;
+mod cleaner;
 mod connect;
+mod decode;
 mod failure;
 mod forward;
 mod io;
@@ -21,6 +23,7 @@ mod stand_in;
 pub(crate) mod tests;
 mod tls;
 mod upload;
+mod upload_guard;
 mod values;
 
 use std::sync::Arc;
@@ -34,7 +37,7 @@ use crate::rules::origin::Origin;
 use crate::rules::plan::{CredentialKey, CredentialKind};
 use crate::rules::secret::Secret;
 
-pub use crate::relay::body::{BodyFilter, RelayBody};
+pub use crate::relay::body::RelayBody;
 pub use crate::relay::call::CallLimits;
 pub use crate::relay::connect::{OwnListeners, Resolver};
 pub use crate::relay::failure::{BodyBroken, RelayFailure, SealRefusal};

@@ -3,28 +3,29 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use zeroize::Zeroizing;
 
 use crate::rules::headers;
-use crate::rules::scrub::Matcher;
+use crate::rules::scrub::{Instead, Matcher, Scrub};
 
 /// Finds the sealed value in what comes back. It gives out no value.
 pub(super) struct Scrubber {
-    matcher: Matcher,
+    matcher: Arc<Matcher>,
     /// For field names, which arrive in lower case.
     lowered: Zeroizing<Vec<u8>>,
     with: Zeroizing<Vec<u8>>,
+    instead: Instead,
 }
 
 impl Scrubber {
     /// Compiles a value, and what stands in its place.
     pub(super) fn new(value: &[u8], with: &[u8]) -> Option<Arc<Self>> {
         Some(Arc::new(Self {
-            matcher: Matcher::new(value)?,
+            matcher: Arc::new(Matcher::new(value)?),
             lowered: Zeroizing::new(value.to_ascii_lowercase()),
             with: Zeroizing::new(with.to_vec()),
+            instead: Instead::text(with),
         }))
     }
 
@@ -49,11 +50,8 @@ impl Scrubber {
         memchr::memmem::find(names, &self.lowered).is_some()
     }
 
-    /// A whole body in which the value does not stand.
-    pub(super) fn body(&self, body: Bytes) -> Bytes {
-        match self.matcher.replace(&body, &self.with) {
-            Some(clean) => clean.into(),
-            None => body,
-        }
+    /// Begins to search a body.
+    pub(super) fn stream(&self) -> Scrub {
+        Scrub::new(self.matcher.clone(), self.instead.clone())
     }
 }

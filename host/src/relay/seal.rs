@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use http::header::{ACCEPT_ENCODING, AUTHORIZATION, COOKIE, EXPECT, HOST, PROXY_AUTHORIZATION};
+use http::header::{AUTHORIZATION, COOKIE, EXPECT, HOST, PROXY_AUTHORIZATION};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -15,16 +15,16 @@ use crate::relay::pool::PoolKey;
 use crate::relay::scrubber::Scrubber;
 use crate::relay::stand_in::{basic, set_in_query, swap_in_header, swap_in_query};
 use crate::relay::tls::ExtraCa;
-use crate::relay::upload::TrailerRules;
+use crate::relay::upload_guard::UploadRules;
 use crate::relay::{Destination, OpenValue, OpenedValue};
 use crate::rules::allow::allows;
+use crate::rules::codings::{self, Coding};
 use crate::rules::headers;
 use crate::rules::plan::{Call, CredentialKey, Edit, Forward, Outbound, Placement};
 use crate::rules::plan_check::Checked;
 use crate::rules::refusal::Refusal;
 use crate::rules::scrub::{Matcher, percent_decoded, percent_encoded};
-use crate::rules::token::BoxToken;
-use crate::rules::token::holds_token_shape;
+use crate::rules::token::{BoxToken, TOKEN_LENGTH, holds_token_shape};
 
 /// What RFC 3986 lets stand unencoded anywhere.
 const UNRESERVED: &[u8] = b"-_.~";
@@ -53,7 +53,7 @@ pub struct SealedRequest {
     pub(super) takes_trailers: bool,
     pub(super) key: PoolKey,
     pub(super) extra_ca: Option<Arc<ExtraCa>>,
-    pub(super) trailer_rules: Arc<TrailerRules>,
+    pub(super) upload_rules: Arc<UploadRules>,
     pub(super) scrubber: Option<Arc<Scrubber>>,
     pub(super) response_edits: Vec<Edit>,
     pub(super) substitutions: Vec<(StatusCode, Refusal)>,
@@ -74,7 +74,7 @@ pub fn seal_forward(
     values: &(impl OpenValue + ?Sized),
 ) -> Result<SealedRequest, SealRefusal> {
     let forward = forward.into_inner();
-    let draft = Draft::new(forward.outbound, destination, caller_token)?;
+    let draft = Draft::new(forward.outbound, destination, caller_token, &head.headers)?;
     let stand_in = draft.places_stand_in();
     let hop = headers::connection_names(&head.headers);
     let token = caller_token.as_str().as_bytes();
@@ -118,11 +118,20 @@ pub fn seal_call(
     values: &(impl OpenValue + ?Sized),
 ) -> Result<SealedRequest, SealRefusal> {
     let call = call.get();
-    let draft = Draft::new(call.outbound.clone(), destination, caller_token)?;
+    // A plugin was shown neither grants nor an encoded body.
+    let received = HeaderMap::new();
+    let draft = Draft::new(call.outbound.clone(), destination, caller_token, &received)?;
     let said = headers::kept(&call.headers, |name, _| {
         is_passed(name, destination, false) && !is_credential(name, credential_headers)
     });
     draft.seal(said, &[], credential_headers, values, HIDDEN)
+}
+
+/// The grants that a request shows.
+fn grants(received: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let shown = received.get_all(headers::CHANT_GRANT).into_iter();
+    let values = shown.map(HeaderValue::as_bytes);
+    values.filter(|value| value.len() == TOKEN_LENGTH && holds_token_shape(value))
 }
 
 /// Whether a header that was received is passed on at all.
@@ -149,7 +158,10 @@ struct Draft<'a> {
     credential: Option<(CredentialKey, Placement)>,
     destination: &'a Destination,
     token: &'a [u8],
-    matcher: Matcher,
+    /// The token, and the grants that the request showed.
+    hidden: Matcher,
+    /// How the request's body is encoded.
+    codings: Vec<Coding>,
 }
 
 impl<'a> Draft<'a> {
@@ -157,6 +169,7 @@ impl<'a> Draft<'a> {
         outbound: Outbound,
         destination: &'a Destination,
         caller_token: &'a BoxToken,
+        received: &HeaderMap,
     ) -> Result<Self, SealRefusal> {
         let path = format!(
             "{}{}",
@@ -171,6 +184,8 @@ impl<'a> Draft<'a> {
             return Err(SealRefusal::NotAllowed);
         }
         let token = caller_token.as_str().as_bytes();
+        let mut hidden = vec![token];
+        hidden.extend(grants(received));
         Ok(Self {
             method: outbound.method,
             path,
@@ -178,7 +193,8 @@ impl<'a> Draft<'a> {
             credential: outbound.credential,
             destination,
             token,
-            matcher: Matcher::new(token).ok_or(SealRefusal::IllegalPlan("a token"))?,
+            hidden: Matcher::of(&hidden).ok_or(SealRefusal::IllegalPlan("a token"))?,
+            codings: codings::content_codings(received)?,
         })
     }
 
@@ -219,7 +235,7 @@ impl<'a> Draft<'a> {
                     headers::edit(&mut headers, edits);
                     self.place(&mut headers, &placement, value, credential_headers)?;
                 }
-                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+                codings::ask_for_plain(&mut headers);
                 Scrubber::new(value, replacement)
             }
             None => {
@@ -235,9 +251,10 @@ impl<'a> Draft<'a> {
             takes_trailers: false,
             key,
             extra_ca: self.destination.extra_ca.clone(),
-            trailer_rules: Arc::new(TrailerRules {
+            upload_rules: Arc::new(UploadRules {
                 credential_headers: credential_headers.to_vec(),
-                token: Arc::new(self.matcher),
+                hidden: Arc::new(self.hidden),
+                codings: self.codings,
             }),
             scrubber,
             response_edits: Vec::new(),
@@ -261,7 +278,7 @@ impl<'a> Draft<'a> {
     /// Refuses a head in which a token would go out: in the path always, in
     /// headers and query where the value does not take its place.
     fn refuse_leftovers(&self, headers: &HeaderMap, stand_in: bool) -> Result<(), SealRefusal> {
-        let stands = |text: &[u8]| self.matcher.finds(text) || holds_token_shape(text);
+        let stands = |text: &[u8]| self.hidden.finds(text) || holds_token_shape(text);
         if stands(self.path.as_bytes()) {
             return Err(SealRefusal::TokenLeft("the path"));
         }

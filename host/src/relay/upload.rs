@@ -1,24 +1,21 @@
-//! The request's body on its way to the upstream, frame by frame: who may stop
-//! it, and what its trailers may carry. Nothing is polled before the upstream's
+//! The request's body on its way to the upstream, frame by frame, guarded by
+//! `upload_guard.rs`, and who may stop it. Nothing is polled before the upstream's
 //! connection is ready, so a box that waits for `100 Continue` gets it then.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 
 use crate::relay::BoxError;
-use crate::relay::stand_in::basic;
-use crate::rules::headers;
-use crate::rules::scrub::Matcher;
-use crate::rules::token::holds_token_shape;
+use crate::relay::upload_guard::{Guard, UploadFault, UploadRules};
 
 /// A request's body, as the journey hands it over.
 pub struct RequestBody(Kind);
@@ -66,7 +63,7 @@ impl RequestBody {
 pub(super) struct Activity {
     started: Instant,
     last: AtomicU64,
-    failed: AtomicBool,
+    fault: OnceLock<UploadFault>,
     finished: CancellationToken,
 }
 
@@ -75,7 +72,7 @@ impl Activity {
         Self {
             started: Instant::now(),
             last: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
+            fault: OnceLock::new(),
             finished: CancellationToken::new(),
         }
     }
@@ -91,9 +88,9 @@ impl Activity {
         self.started + Duration::from_millis(self.last.load(Ordering::Relaxed)) + idle
     }
 
-    /// Whether the box's body broke off.
-    pub(super) fn upload_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
+    /// Why the box's body was not sent to its end.
+    pub(super) fn upload_fault(&self) -> Option<UploadFault> {
+        self.fault.get().copied()
     }
 
     /// Whether nothing is left to send.
@@ -107,35 +104,14 @@ impl Activity {
     }
 }
 
-/// What a request's trailers may not carry.
-pub(super) struct TrailerRules {
-    pub(super) credential_headers: Vec<HeaderName>,
-    pub(super) token: Arc<Matcher>,
-}
-
-impl TrailerRules {
-    fn clean(&self, trailers: &HeaderMap) -> HeaderMap {
-        headers::kept(trailers, |name, value| {
-            headers::may_be_trailer(name)
-                && !self.credential_headers.contains(name)
-                && !holds_token_shape(name.as_str().as_bytes())
-                && !self.holds_token(value.as_bytes())
-        })
-    }
-
-    /// Whether a value holds this box's token, or anything of that shape.
-    fn holds_token(&self, value: &[u8]) -> bool {
-        let stands = |text: &[u8]| self.token.finds(text) || holds_token_shape(text);
-        stands(value) || basic(value).is_some_and(|inside| stands(&inside))
-    }
-}
-
 /// The body that hyper sends.
 pub(super) struct Upload {
     body: RequestBody,
     activity: Arc<Activity>,
     stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    trailers: Option<Arc<TrailerRules>>,
+    guard: Guard,
+    /// Trailers that leave after the rest of the body.
+    trailers: Option<HeaderMap>,
     _finished: DropGuard,
 }
 
@@ -143,7 +119,7 @@ impl Upload {
     /// Wraps a body. Dropping the guard stops an upload that still goes on.
     pub(super) fn new(
         body: RequestBody,
-        trailers: Option<Arc<TrailerRules>>,
+        rules: Arc<UploadRules>,
     ) -> (Self, Arc<Activity>, DropGuard) {
         let activity = Arc::new(Activity::new());
         let stop = CancellationToken::new();
@@ -151,11 +127,58 @@ impl Upload {
         let upload = Self {
             body,
             stop: watched.then(|| Box::pin(stop.clone().cancelled_owned())),
-            trailers,
+            guard: Guard::new(rules),
+            trailers: None,
             _finished: activity.finished.clone().drop_guard(),
             activity: activity.clone(),
         };
         (upload, activity, stop.drop_guard())
+    }
+
+    fn poll_received(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.body.0 {
+            Kind::Empty => Poll::Ready(None),
+            Kind::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.body.0 = Kind::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Kind::Stream(body) => body.as_mut().poll_frame(context),
+        }
+    }
+
+    /// Takes a frame in; gives what can leave now.
+    fn take(&mut self, frame: Frame<Bytes>) -> Result<Option<Frame<Bytes>>, UploadFault> {
+        let frame = match frame.into_data() {
+            Ok(piece) => {
+                let piece = self.guard.push(piece)?;
+                return Ok((!piece.is_empty()).then(|| Frame::data(piece)));
+            }
+            Err(frame) => frame,
+        };
+        if let Ok(trailers) = frame.into_trailers() {
+            self.trailers = Some(self.guard.clean_trailers(&trailers));
+        }
+        self.end()
+    }
+
+    /// The body has come to its end; gives what is left of it.
+    fn end(&mut self) -> Result<Option<Frame<Bytes>>, UploadFault> {
+        self.body.0 = Kind::Empty;
+        let rest = self.guard.finish()?;
+        if !rest.is_empty() {
+            return Ok(Some(Frame::data(rest)));
+        }
+        Ok(self.trailers.take().map(Frame::trailers))
+    }
+
+    fn fail(&self, fault: UploadFault) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        // The first fault is the cause of what follows.
+        let _ = self.activity.fault.set(fault);
+        Poll::Ready(Some(Err(fault.into())))
     }
 }
 
@@ -175,33 +198,30 @@ impl Body for Upload {
         if stopped {
             return Poll::Ready(Some(Err("the request was cancelled".into())));
         }
-        let frame = match &mut this.body.0 {
-            Kind::Empty => None,
-            Kind::Full(bytes) => {
-                let bytes = std::mem::take(bytes);
-                this.body.0 = Kind::Empty;
-                Some(Ok(Frame::data(bytes)))
+        loop {
+            let received = ready!(this.poll_received(context));
+            this.activity.touch();
+            let ended = received.is_none();
+            let given = match received {
+                Some(Ok(frame)) => this.take(frame),
+                Some(Err(error)) => {
+                    let _ = this.activity.fault.set(UploadFault::BrokenOff);
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None => this.end(),
+            };
+            match given {
+                Ok(None) if !ended => {}
+                Ok(frame) => return Poll::Ready(frame.map(Ok)),
+                Err(fault) => return this.fail(fault),
             }
-            Kind::Stream(body) => ready!(body.as_mut().poll_frame(context)),
-        };
-        this.activity.touch();
-        Poll::Ready(match frame {
-            Some(Ok(frame)) => Some(Ok(match frame.into_trailers() {
-                Ok(trailers) => Frame::trailers(match &this.trailers {
-                    Some(rules) => rules.clean(&trailers),
-                    None => HeaderMap::new(),
-                }),
-                Err(frame) => frame,
-            })),
-            Some(Err(error)) => {
-                this.activity.failed.store(true, Ordering::Relaxed);
-                Some(Err(error))
-            }
-            None => None,
-        })
+        }
     }
 
     fn is_end_stream(&self) -> bool {
+        if self.guard.held() > 0 || self.trailers.is_some() {
+            return false;
+        }
         match &self.body.0 {
             Kind::Empty => true,
             Kind::Full(_) => false,
@@ -210,11 +230,12 @@ impl Body for Upload {
     }
 
     fn size_hint(&self) -> SizeHint {
+        let held = self.guard.held();
+        let exact = |bytes: usize| SizeHint::with_exact(u64::try_from(bytes).unwrap_or(u64::MAX));
         match &self.body.0 {
-            Kind::Empty => SizeHint::with_exact(0),
-            Kind::Full(bytes) => {
-                SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(u64::MAX))
-            }
+            Kind::Empty => exact(held),
+            Kind::Full(bytes) => exact(bytes.len() + held),
+            // What is overwritten keeps its length.
             Kind::Stream(body) => body.size_hint(),
         }
     }

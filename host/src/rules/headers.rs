@@ -241,7 +241,10 @@ fn merged_list(headers: &HeaderMap, name: &HeaderName, value: &HeaderValue) -> H
     HeaderValue::from_bytes(&items.join(&b", "[..])).unwrap_or_else(|_| value.clone())
 }
 
-fn list<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+pub(super) fn list<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = &'a [u8]> {
     headers
         .get_all(name)
         .into_iter()

@@ -1,6 +1,8 @@
 //! Where a box's token stands in a request. It says which tokens were shown
 //! and never whether one is known: the caller looks that up by hash.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use bytes::Bytes;
@@ -8,9 +10,9 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 
 use crate::rules::headers::CHANT_GRANT;
 use crate::rules::manifest::TokenPlace;
+use crate::rules::scrub::{Instead, Matcher, Scrub};
 use crate::rules::token::{
-    BoxToken, GrantValue, TOKEN_LENGTH, find_grants, find_shapes, find_tokens, holds_grant_shape,
-    holds_token_shape,
+    BoxToken, GrantValue, TOKEN_LENGTH, find_tokens, holds_grant_shape, holds_token_shape, shapes,
 };
 
 /// What a request shows for itself.
@@ -87,20 +89,6 @@ pub fn shown_grant(headers: &HeaderMap) -> Option<GrantValue> {
     GrantValue::parse(only.as_bytes())
 }
 
-/// Every grant that stands in a request's `chant-grant` lines, shown well or
-/// not: what must not leave in its body.
-#[must_use]
-pub fn carried_grants(headers: &HeaderMap) -> Vec<GrantValue> {
-    let lines = headers.get_all(CHANT_GRANT).into_iter();
-    let mut carried: Vec<GrantValue> = Vec::new();
-    for grant in lines.flat_map(|line| find_grants(line.as_bytes())) {
-        if !carried.contains(&grant) {
-            carried.push(grant);
-        }
-    }
-    carried
-}
-
 /// Where something of a grant's shape stands that is not its own header, in
 /// words for people. Credential headers do not count: they are not sent on.
 #[must_use]
@@ -150,10 +138,24 @@ pub fn mask_query(query: &str) -> String {
     masked
 }
 
-/// A body with every token and grant overwritten by `*`; its length stays.
+/// A body for a plugin to see: whatever has the shape of a token or a grant is
+/// overwritten by `*`, and so is this box's token in any form. Its length
+/// stays.
 #[must_use]
-pub fn mask_body(body: Bytes) -> Bytes {
-    let found = find_shapes(&body);
+pub fn mask_body(body: Bytes, token: Option<&BoxToken>) -> Bytes {
+    let matcher = token.and_then(|token| Matcher::new(token.as_str().as_bytes()));
+    let body = match matcher {
+        Some(matcher) => {
+            let mut scrub = Scrub::new(Arc::new(matcher), Instead::Stars);
+            let sure = scrub.push(body);
+            match scrub.finish() {
+                rest if rest.is_empty() => sure,
+                rest => [sure, rest].concat().into(),
+            }
+        }
+        None => body,
+    };
+    let found: Vec<usize> = shapes(&body).collect();
     if found.is_empty() {
         return body;
     }
@@ -442,6 +444,71 @@ mod tests {
             &["the query"],
         );
         check(&[], &format!("/v1/{a}"), &["the path"]);
+    }
+
+    #[test]
+    fn a_grant_is_shown_by_one_well_formed_line_alone() {
+        let grant = GrantValue::from_random(&[5; 32]);
+        let text = grant.as_str().to_owned();
+        let check = |lines: &[&str], expected: bool| {
+            let lines: Vec<_> = lines
+                .iter()
+                .map(|line| ("chant-grant", (*line).to_owned()))
+                .collect();
+            let shown = shown_grant(&headers(&lines));
+            assert_eq!(shown, expected.then(|| grant.clone()), "{lines:?}");
+        };
+        check(&[&text], true);
+        check(&[], false);
+        check(&[&text, &text], false);
+        check(&[&text, ""], false);
+        check(&[&format!("Bearer {text}")], false);
+        check(&[&format!("{text},")], false);
+        check(&["anything"], false);
+        check(&[token(5).as_str()], false);
+    }
+
+    #[test]
+    fn a_grant_elsewhere_is_seen_in_any_spelling() {
+        let grant = GrantValue::from_random(&[5; 32]);
+        let text = grant.as_str();
+        let own = [HeaderName::from_static("x-key")];
+        let check = |name: &'static str, value: String, target: &str, expected: Option<&str>| {
+            let found = stray_grant(&headers(&[(name, value)]), target, &own);
+            assert_eq!(found.as_deref(), expected, "{name} {target}");
+        };
+        let none = || "x".to_owned();
+        check("chant-grant", text.to_owned(), "/v1", None);
+        check("authorization", format!("Bearer {text}"), "/v1", None);
+        check("x-key", text.to_owned(), "/v1", None);
+        check("x-a", token(1).as_str().to_owned(), "/v1", None);
+        let basic = format!("Basic {}", STANDARD.encode(format!("a:{text}")));
+        for value in [text.to_owned(), text.replace('_', "%5f"), basic] {
+            check("x-a", value, "/v1", Some("the header x-a"));
+        }
+        let once = text.replace('j', "%6A");
+        let twice = text.replace('j', "%256A");
+        for spelled in [text, &once, &twice] {
+            let query = format!("/v1?a={spelled}");
+            check("x-a", none(), &query, Some("the query"));
+            let path = format!("/v1/{spelled}/x?a=1");
+            check("x-a", none(), &path, Some("the path"));
+        }
+        check("x-a", none(), "/v1?a=jfg_short", None);
+    }
+
+    #[test]
+    fn a_plugin_sees_no_grant() {
+        let grant = GrantValue::from_random(&[5; 32]);
+        let text = grant.as_str();
+        let stars = "*".repeat(TOKEN_LENGTH);
+        let body = Bytes::from(format!("{{\"a\": \"{text}\"}}"));
+        assert_eq!(mask_body(body, None), format!("{{\"a\": \"{stars}\"}}"));
+        assert!(!mask_query(&format!("a={text}&b=1")).contains("jfg_"));
+        let shown = headers(&[("x-a", format!("x={text}")), ("x-b", "b".to_owned())]);
+        let names = ["x-a", "x-b"].map(HeaderName::from_static);
+        let expected = [("x-b".to_owned(), b"b".to_vec())];
+        assert_eq!(without_tokens(&shown, &names), expected);
     }
 
     #[test]

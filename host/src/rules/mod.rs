@@ -6,6 +6,7 @@
 pub mod address;
 pub mod allow;
 pub mod causes;
+pub mod codings;
 pub mod declaration;
 pub mod escape;
 pub mod grant;

@@ -43,7 +43,7 @@ impl BoxToken {
     /// Takes a text that has a token's shape, all of it.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        has_shape(text.as_bytes()).then(|| Self(Zeroizing::new(text.to_owned())))
+        has_shape(text.as_bytes(), TOKEN_PREFIX).then(|| Self(Zeroizing::new(text.to_owned())))
     }
 
     /// The token itself, for the box it belongs to and for the places where it
@@ -84,7 +84,7 @@ impl GrantValue {
     /// Takes a text that has a grant's shape, all of it.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
-        let fits = shape_of(text) == Some(GRANT_PREFIX.as_bytes()) && text.len() == TOKEN_LENGTH;
+        let fits = has_shape(text, GRANT_PREFIX);
         let text = std::str::from_utf8(text).ok().filter(|_| fits)?;
         Some(Self(Zeroizing::new(text.to_owned())))
     }
@@ -159,7 +159,7 @@ pub fn find_tokens(text: &[u8]) -> Vec<(usize, BoxToken)> {
             let after = text
                 .get(start + TOKEN_LENGTH)
                 .is_some_and(|byte| is_token_byte(*byte));
-            if after || !has_shape(candidate) {
+            if after || !has_shape(candidate, TOKEN_PREFIX) {
                 return None;
             }
             let token = BoxToken::parse(std::str::from_utf8(candidate).ok()?)?;
@@ -168,22 +168,16 @@ pub fn find_tokens(text: &[u8]) -> Vec<(usize, BoxToken)> {
         .collect()
 }
 
-/// Where texts of a token's or a grant's shape begin; each is
-/// [`TOKEN_LENGTH`] bytes long.
-#[must_use]
-pub fn find_shapes(text: &[u8]) -> Vec<usize> {
-    let starts = SHAPES
-        .iter()
-        .flat_map(|prefix| memchr::memmem::find_iter(text, prefix));
-    starts
-        .filter(|start| text.get(*start..).and_then(shape_of).is_some())
-        .collect()
-}
-
-/// The grants that stand in a text as they are.
-pub fn find_grants(text: &[u8]) -> impl Iterator<Item = GrantValue> {
-    let starts = memchr::memmem::find_iter(text, GRANT_PREFIX.as_bytes());
-    starts.filter_map(|start| GrantValue::parse(text.get(start..start + TOKEN_LENGTH)?))
+/// Where something has the shape of a box's token or a grant, whatever stands
+/// around it.
+pub fn shapes(text: &[u8]) -> impl Iterator<Item = usize> {
+    SHAPES.into_iter().flat_map(|prefix| {
+        memchr::memmem::find_iter(text, prefix).filter(|start| {
+            let from = start + prefix.len();
+            text.get(from..from + SHAPE_LENGTH)
+                .is_some_and(|rest| rest.iter().all(|byte| is_token_byte(*byte)))
+        })
+    })
 }
 
 /// Whether a text holds anything with the shape of a box's token or a grant.
@@ -193,7 +187,7 @@ pub fn holds_token_shape(text: &[u8]) -> bool {
     let twice: Vec<u8> = percent_decode(&decoded).collect();
     [text, &decoded, &twice]
         .into_iter()
-        .any(|text| !find_shapes(text).is_empty())
+        .any(|text| shapes(text).next().is_some())
 }
 
 /// Whether a text holds anything with the shape of a grant, as it is or under
@@ -204,22 +198,18 @@ pub fn holds_grant_shape(text: &[u8]) -> bool {
     let twice: Vec<u8> = percent_decode(&decoded).collect();
     [text, &decoded, &twice]
         .into_iter()
-        .any(|text| find_grants(text).next().is_some())
+        .any(|text| shapes(text).any(|start| is_grant_at(text, start)))
 }
 
-/// What a text that begins like a token or a grant begins with.
-fn shape_of(text: &[u8]) -> Option<&'static [u8]> {
-    SHAPES.into_iter().find(|prefix| {
-        text.strip_prefix(*prefix)
-            .and_then(|rest| rest.get(..SHAPE_LENGTH))
-            .is_some_and(|body| body.iter().all(|byte| is_token_byte(*byte)))
-    })
+fn is_grant_at(text: &[u8], start: usize) -> bool {
+    text.get(start..)
+        .is_some_and(|rest| rest.starts_with(GRANT_PREFIX.as_bytes()))
 }
 
-fn has_shape(text: &[u8]) -> bool {
+fn has_shape(text: &[u8], prefix: &str) -> bool {
     text.len() == TOKEN_LENGTH
         && text
-            .strip_prefix(TOKEN_PREFIX.as_bytes())
+            .strip_prefix(prefix.as_bytes())
             .is_some_and(|rest| rest.iter().all(|byte| is_token_byte(*byte)))
 }
 
@@ -280,8 +270,11 @@ mod tests {
         check("jfg_", false);
         check("", false);
         let twice = format!("x{text}, {text}y jfg_short");
-        assert_eq!(find_grants(twice.as_bytes()).count(), 2);
-        assert_eq!(find_shapes(twice.as_bytes()), [1, 50]);
+        assert_eq!(shapes(twice.as_bytes()).collect::<Vec<_>>(), [1, 50]);
+        assert!(holds_grant_shape(twice.as_bytes()));
+        let token = text.replace("jfg_", "jft_");
+        assert!(!holds_grant_shape(token.as_bytes()));
+        assert_eq!(shapes(token.as_bytes()).count(), 1);
     }
 
     #[test]

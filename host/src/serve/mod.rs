@@ -86,6 +86,7 @@ async fn judge(global: &Global, arguments: ConformanceArguments) -> Result<u8> {
 }
 
 async fn serve(global: &Global, arguments: &ServeArguments) -> Result<()> {
+    let descriptors = process::raise_descriptors();
     let shutdown = CancellationToken::new();
     let mut signals = process::Signals::new()?;
     let served = async {
@@ -100,8 +101,9 @@ async fn serve(global: &Global, arguments: &ServeArguments) -> Result<()> {
             };
             return demo::run_under_suite(asked, shutdown.clone()).await;
         }
-        let config = Config::load(global.config.as_deref())?;
+        let mut config = Config::load(global.config.as_deref())?;
         telemetry::start(config.log)?;
+        fit(&mut config, descriptors);
         let options = ServeOptions {
             approve_plugins: arguments.approve_plugins,
             vault_key: process::vault_key(arguments)?,
@@ -122,6 +124,22 @@ async fn serve(global: &Global, arguments: &ServeArguments) -> Result<()> {
     tokio::select! {
         result = &mut served => result,
         () = signals.next() => anyhow::bail!("stopped by a second signal, before the requests in flight had ended"),
+    }
+}
+
+/// Leaves a quarter of the descriptors to upstreams, the store and the rest.
+fn fit(config: &mut Config, descriptors: Option<u64>) {
+    let Some(descriptors) = descriptors else {
+        return;
+    };
+    let most = usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX);
+    let wanted = config.limits.max_connections;
+    if wanted > most {
+        tracing::warn!(
+            "the system allows this process {descriptors} descriptors: it takes {most} connections at a time, not the \
+             {wanted} of max_connections; raise the hard limit (LimitNOFILE=, ulimit -Hn)"
+        );
+        config.limits.max_connections = most.max(1);
     }
 }
 

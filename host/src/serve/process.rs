@@ -35,6 +35,19 @@ pub(super) fn harden() {
     let _refused = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
+/// Lets this process have as many descriptors as the system allows it, since
+/// every connection takes one. Gives how many that are; none where there is no
+/// limit.
+pub(super) fn raise_descriptors() -> Option<u64> {
+    let allowed = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: allowed.maximum,
+        maximum: allowed.maximum,
+    };
+    let _as_before = rustix::process::setrlimit(Resource::Nofile, raised);
+    rustix::process::getrlimit(Resource::Nofile).current
+}
+
 /// Starts this program again without the variable, if it is there. A variable
 /// that is only unset stays readable in `/proc/PID/environ`, and unsetting one
 /// is unsafe while other threads run; a new start leaves no trace, keeps the

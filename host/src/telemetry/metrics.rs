@@ -103,6 +103,7 @@ pub struct Metrics {
     buckets: [AtomicU64; 10],
     duration_sum: AtomicU64,
     in_flight: AtomicU64,
+    connections: Arc<AtomicU64>,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
 }
@@ -112,6 +113,15 @@ pub struct Metrics {
 pub struct InFlight(Arc<Metrics>);
 
 impl Metrics {
+    /// Counters, with the listener's own count of its connections.
+    #[must_use]
+    pub fn with_connections(connections: Arc<AtomicU64>) -> Self {
+        Self {
+            connections,
+            ..Self::default()
+        }
+    }
+
     /// Counts a request in.
     #[must_use]
     pub fn begin(self: &Arc<Self>) -> InFlight {
@@ -207,6 +217,12 @@ impl Metrics {
                 "gauge",
                 "Requests in flight.",
                 &self.in_flight,
+            ),
+            (
+                "jackfield_connections_open",
+                "gauge",
+                "Connections of boxes, used or not.",
+                &self.connections,
             ),
             (
                 "jackfield_request_bytes_total",

@@ -55,8 +55,10 @@ async fn hop_by_hop_headers_stop_here_both_ways() {
     let head = client.head().await;
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert_eq!(field(&head, "x-two"), ["1", "2"]);
-    assert_eq!(field(&head, "content-length"), ["2"]);
+    // A body that is searched may change its length.
+    assert_eq!(field(&head, "transfer-encoding"), ["chunked"]);
     for gone in [
+        "content-length",
         "x-back",
         "keep-alive",
         "proxy-authenticate",
@@ -67,7 +69,7 @@ async fn hop_by_hop_headers_stop_here_both_ways() {
     ] {
         assert!(field(&head, gone).is_empty(), "{gone} in {head}");
     }
-    assert_eq!(client.take(2).await, b"hi");
+    assert_eq!(client.chunks().await, b"hi");
 }
 
 #[tokio::test]

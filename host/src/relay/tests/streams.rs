@@ -241,7 +241,7 @@ async fn an_early_refusal_arrives_although_the_upstream_stopped_reading() {
         drop(line);
         let mut answer = Vec::new();
         let mut buffer = [0; 1024];
-        while !answer.ends_with(b"big") {
+        while !answer.ends_with(b"0\r\n\r\n") {
             within(reading.readable()).await.unwrap();
             match reading.try_read(&mut buffer) {
                 Ok(0) => break,
@@ -252,7 +252,7 @@ async fn an_early_refusal_arrives_although_the_upstream_stopped_reading() {
         }
         let answer = String::from_utf8_lossy(&answer).into_owned();
         assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
-        assert!(answer.ends_with("big"), "{answer}");
+        assert!(answer.contains("\r\nbig\r\n"), "{answer}");
         feed.abort();
     }
 }
@@ -273,7 +273,7 @@ async fn a_large_body_streams_through_unread_buffers() {
         line
     });
     client.head().await;
-    assert!(client.take(size).await == body);
+    assert!(client.chunks().await == body);
     within(sender).await.unwrap();
 }
 

@@ -1,0 +1,179 @@
+//! One form of a value, and whether it stands at a place. It searches nothing.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use zeroize::Zeroizing;
+
+use crate::rules::scrub::spelling;
+
+/// Base64 that is shorter than this would match by chance.
+const SHORTEST_BASE64: usize = 4;
+
+/// How much of a form its beginning is.
+const BEGINNING: usize = 8;
+
+/// A form of a value.
+pub(super) struct Needle {
+    text: Zeroizing<Vec<u8>>,
+    alphabet: Alphabet,
+    /// Which bytes stand in it, a bit for each.
+    bytes: [u64; 4],
+}
+
+/// Which bytes are the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Alphabet {
+    /// Each byte is itself.
+    Plain,
+    /// `-` is `+` and `_` is `/`.
+    Base64,
+}
+
+/// How far a text follows a form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// Where it ends, if all of it is there.
+    pub(super) end: Option<usize>,
+    /// Whether the text breaks off before it knows.
+    pub(super) open: bool,
+}
+
+impl Alphabet {
+    /// A byte of a text as the alphabet spells it.
+    pub(super) fn normal(self, byte: u8) -> u8 {
+        match (self, byte) {
+            (Self::Base64, b'-') => b'+',
+            (Self::Base64, b'_') => b'/',
+            (Self::Base64 | Self::Plain, byte) => byte,
+        }
+    }
+}
+
+impl Needle {
+    /// A value's forms: itself, and base64 at its three alignments.
+    pub(super) fn forms(value: &[u8]) -> Vec<Self> {
+        let mut forms = Vec::with_capacity(4);
+        if !value.is_empty() {
+            forms.push(Self::new(value.to_vec(), Alphabet::Plain));
+        }
+        for alignment in 0..3 {
+            let core = base64_core(value, alignment);
+            if core.len() >= SHORTEST_BASE64 {
+                forms.push(Self::new(core, Alphabet::Base64));
+            }
+        }
+        forms
+    }
+
+    fn new(text: Vec<u8>, alphabet: Alphabet) -> Self {
+        let mut bytes = [0; 4];
+        for byte in &text {
+            if let Some(word) = bytes.get_mut(usize::from(byte >> 6)) {
+                *word |= 1 << (byte & 63);
+            }
+        }
+        Self {
+            text: Zeroizing::new(text),
+            alphabet,
+            bytes,
+        }
+    }
+
+    /// What it begins with, in each alphabet.
+    pub(super) fn beginnings(&self) -> impl Iterator<Item = Vec<u8>> + use<> {
+        let length = self.text.len().min(BEGINNING);
+        let plain = self.text.get(..length).unwrap_or_default().to_vec();
+        let other = (self.alphabet == Alphabet::Base64).then(|| {
+            let url_safe = |byte: &u8| match byte {
+                b'+' => b'-',
+                b'/' => b'_',
+                other => *other,
+            };
+            plain.iter().map(url_safe).collect()
+        });
+        std::iter::once(plain).chain(other)
+    }
+
+    /// Whether this byte stands in it.
+    pub(super) fn holds(&self, byte: u8) -> bool {
+        let byte = self.alphabet.normal(byte);
+        let word = self.bytes.get(usize::from(byte >> 6));
+        word.is_some_and(|word| word >> (byte & 63) & 1 == 1)
+    }
+
+    /// Where in it this byte stands.
+    pub(super) fn offsets_of(&self, byte: u8) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        memchr::memchr_iter(self.alphabet.normal(byte), &self.text)
+    }
+
+    /// Whether a text begins it at a place, as far as its beginning goes.
+    pub(super) fn begins(&self, text: &[u8], start: usize) -> bool {
+        let length = self.text.len().min(BEGINNING);
+        self.stands_before(text, start + length, length)
+    }
+
+    /// Whether its first bytes stand, as they are, before a place.
+    pub(super) fn stands_before(&self, text: &[u8], end: usize, length: usize) -> bool {
+        let (Some(start), Some(own)) = (end.checked_sub(length), self.text.get(..length)) else {
+            return false;
+        };
+        text.get(start..end).is_some_and(|text| {
+            let mut pairs = own.iter().zip(text).rev();
+            pairs.all(|(own, byte)| *own == self.alphabet.normal(*byte))
+        })
+    }
+
+    /// How many of its first bytes stand before a place: each number that
+    /// fits, none of them included, but not all.
+    pub(super) fn offsets_before(&self, text: &[u8], end: usize) -> impl Iterator<Item = usize> {
+        (0..self.text.len()).filter(move |length| self.stands_before(text, end, *length))
+    }
+
+    /// How many of its first bytes stand before a place, at most and not all;
+    /// none when not even one does.
+    pub(super) fn longest_before(&self, text: &[u8], end: usize) -> Option<usize> {
+        let last = text.get(..end)?.last()?;
+        if !self.holds(*last) {
+            return None;
+        }
+        let lengths = self.offsets_of(*last).map(|offset| offset + 1).rev();
+        lengths
+            .filter(|length| *length < self.text.len())
+            .find(|length| self.stands_before(text, end, *length))
+    }
+
+    /// Follows it from a place, whichever way each of its bytes is spelled.
+    pub(super) fn follow(&self, text: &[u8], start: usize) -> Reach {
+        // Mostly one place; more where `%` or `\` may be one or an escape.
+        let mut places = vec![start];
+        let mut next = Vec::new();
+        let mut open = false;
+        let mut rest: &[u8] = &self.text;
+        while !rest.is_empty() && !places.is_empty() {
+            let unit = spelling::unit(rest);
+            for place in &places {
+                open |= spelling::follow(unit, self.alphabet, text, *place, &mut next);
+            }
+            next.sort_unstable();
+            next.dedup();
+            std::mem::swap(&mut places, &mut next);
+            next.clear();
+            rest = rest.get(unit.len()..).unwrap_or_default();
+        }
+        Reach {
+            end: places.last().copied(),
+            open,
+        }
+    }
+}
+
+/// The characters that a value is sure to become inside a longer base64 text,
+/// when it starts `alignment` bytes after a group of three.
+fn base64_core(value: &[u8], alignment: usize) -> Vec<u8> {
+    let mut padded = Zeroizing::new(vec![0; alignment]);
+    padded.extend_from_slice(value);
+    let encoded = Zeroizing::new(STANDARD.encode(&*padded).into_bytes());
+    let first = (alignment * 8).div_ceil(6);
+    let last = padded.len() * 8 / 6;
+    encoded.get(first..last).unwrap_or_default().to_vec()
+}
