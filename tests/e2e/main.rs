@@ -33,6 +33,7 @@ mod plumbing;
 mod python_sdk;
 mod revocation;
 mod rule;
+mod shares;
 mod stand_ins;
 mod streams;
 mod tls;
