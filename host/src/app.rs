@@ -18,7 +18,9 @@ use crate::chant::declarations::Declarations;
 use crate::chant::grants::Grants;
 use crate::chant::journal::Journal;
 use crate::chant::owned::Owned;
-use crate::chant::{self, Chant, KeepLimits, Patience, Upstreams, routes};
+use crate::chant::{
+    self, Chant, KeepLimits, LimitSettings, LogLimits, Patience, RoomLimits, Upstreams, routes,
+};
 use crate::config::{self, Config};
 use crate::listen::{ListenSettings, Listener, TlsSettings};
 use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins};
@@ -225,7 +227,6 @@ fn plugin_settings(config: &Config) -> PluginSettings {
         .filter_map(|(name, plugin)| Some((name.clone(), plugin.grant.clone()?)))
         .collect();
     let limits = &config.limits;
-    let instances = usize::try_from(limits.plugin_instances).unwrap_or(usize::MAX);
     let defaults = CallLimits::default();
     PluginSettings {
         cache_dir: config.state_dir.join("compiled"),
@@ -239,9 +240,8 @@ fn plugin_settings(config: &Config) -> PluginSettings {
             most_time: limits.plugin_time,
             memory: defaults.memory.min(limits.plugin_memory_bytes),
             most_memory: limits.plugin_memory_bytes,
-            instances,
-            // No plugin takes more than half of the room from the others.
-            share: instances.div_ceil(2),
+            instances: count(limits.plugin_instances),
+            share: count(limits.instances_per_plugin),
             ..defaults
         },
     }
@@ -285,7 +285,26 @@ fn chant_settings(config: &Config) -> Result<chant::Settings> {
             bytes: limits.keep_bytes_per_box,
             keys: limits.keep_keys_per_box,
         },
+        limits: LimitSettings {
+            requests_per_box: limits.requests_per_box,
+            requests_per_plugin: limits.requests_per_plugin,
+            instances_per_box: count(limits.instances_per_box),
+            instance_wait: CallLimits::default().wait,
+            room: RoomLimits {
+                per_box: limits.buffered_bytes_per_box,
+                per_plugin: limits.buffered_bytes_per_plugin,
+                all: limits.buffered_bytes,
+            },
+            log: LogLimits {
+                per_box: limits.log_bytes_per_box,
+                per_plugin: limits.log_bytes_per_plugin,
+            },
+        },
     })
+}
+
+fn count(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 fn milliseconds(time: Duration) -> u32 {

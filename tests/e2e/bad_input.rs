@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use jackfield_tests::client::{Client, Request};
+use jackfield_tests::plugins::Plugin;
 use jackfield_tests::world::{World, declaration, is_refusal, report};
 use serde_json::{Value, json};
 
@@ -18,10 +19,14 @@ pub(crate) struct Taker {
     pub(crate) good: String,
     /// What is JSON and none of that.
     wrong: Vec<Value>,
-    /// The status of what is not in its format.
-    refused: u16,
-    /// The status of another method.
-    other_method: u16,
+    /// The status of what it takes.
+    pub(crate) taken: u16,
+    /// The statuses of what is not in its format.
+    refused: &'static [u16],
+    /// The status of other methods, where none is served.
+    other_method: Option<u16>,
+    /// The statuses of paths below it.
+    below: &'static [u16],
     /// The most bytes that it reads.
     most: usize,
 }
@@ -31,6 +36,8 @@ pub(crate) fn takers() -> Vec<Taker> {
     let question = json!({"type": "noul", "instructions": "Ship it?",
         "criteria": {"true": "ship", "false": "hold"}});
     let decide = json!({"model": "m", "state": {}, "questions": {"ship": question}});
+    let feedback = json!({"entries": [{"note": "x"}]});
+    let conversation = json!({"agent_id": "a-1", "wanted": "c-1"});
     let with = |whole: &Value, member: &str, value: Value| {
         let mut whole = whole.clone();
         whole[member] = value;
@@ -48,8 +55,10 @@ pub(crate) fn takers() -> Vec<Taker> {
                 .chain([json!({}), json!([7]), json!([{"name": 7}])])
                 .map(|value| with(&report, "capabilities", value))
                 .collect(),
-            refused: 400,
-            other_method: 405,
+            taken: 200,
+            refused: &[400],
+            other_method: Some(405),
+            below: &[404],
             most: 32_768,
         },
         Taker {
@@ -64,20 +73,72 @@ pub(crate) fn takers() -> Vec<Taker> {
                     model.into_iter().chain([with(&decide, "questions", value)])
                 })
                 .collect(),
-            refused: 422,
-            other_method: 404,
+            taken: 200,
+            refused: &[422],
+            other_method: Some(404),
+            below: &[404],
+            most: 1024 * 1024,
+        },
+        Taker {
+            target: "/api/feedback",
+            good: feedback.to_string(),
+            wrong: anything()
+                .into_iter()
+                .chain([json!({})])
+                .map(|value| with(&feedback, "entries", value))
+                .collect(),
+            taken: 202,
+            refused: &[400],
+            other_method: Some(404),
+            below: &[404],
+            most: 1024 * 1024,
+        },
+        Taker {
+            target: "/fountain/api/conversations",
+            good: conversation.to_string(),
+            wrong: anything()
+                .into_iter()
+                .chain([json!({}), json!("another's")])
+                .map(|value| with(&conversation, "agent_id", value))
+                .collect(),
+            taken: 201,
+            // JSON that names nothing, or nothing of the box's own.
+            refused: &[400, 403],
+            other_method: None,
+            below: &[400, 403, 404],
             most: 1024 * 1024,
         },
     ]
 }
 
 fn declared() -> String {
-    report(&[("inference", &["agent", "decide"]), ("egress", &["OPENAI"])])
+    report(&[
+        ("inference", &["agent", "decide"]),
+        ("egress", &["OPENAI"]),
+        ("feedback", &["agent"]),
+        ("fountain", &["agent", "conversations"]),
+    ])
 }
 
-/// A world whose box has declared what every taker needs.
+/// A world whose box may use every taker.
 pub(crate) async fn ready(tables: &str) -> World {
-    let world = world().tables(tables).ready().await;
+    let fountain = "[upstreams.fountain]\nurl = \"{fountain}\"\nallow_private = true\n";
+    let world = world()
+        .plugins(&[
+            Plugin::Inference,
+            Plugin::Egress,
+            Plugin::Feedback,
+            Plugin::Fountain,
+        ])
+        .tables(&format!("{fountain}{tables}"))
+        .ready()
+        .await;
+    let credential = ["fountain", "--kind", "bearer"];
+    world
+        .credential("fountain-0123456789abcdefghijklmnop", &credential)
+        .await;
+    let own = ["box", "own", "box-a", "agents", "a-1"];
+    world.command(&own, "").await.ok();
     let response = world
         .send(&declaration(&declared()).bearer(&world.token))
         .await;
@@ -181,11 +242,17 @@ impl Taker {
 
 /// Holds the request to this refusal; then the next requests are served, on its
 /// connection where that goes on, and on a fresh one.
-async fn refused(world: &World, label: &str, client: &mut Client, status: u16) {
+async fn refused(world: &World, label: &str, client: &mut Client, statuses: &[u16]) {
     let response = client
         .response()
         .await
         .unwrap_or_else(|error| panic!("{label}: {error}"));
+    let status = response.status;
+    assert!(
+        statuses.contains(&status),
+        "{label}: {status} {}",
+        response.text()
+    );
     is_refusal(label, &response, status, &[]);
     if response.fields.all("connection") == ["close"] {
         client.gone().await;
@@ -203,7 +270,7 @@ async fn still_taken(world: &World, taker: &Taker) {
     let response = world.send(&taker.request(world, taker.good.clone())).await;
     assert_eq!(
         response.status,
-        200,
+        taker.taken,
         "{}: {}",
         taker.target,
         response.text()
@@ -238,14 +305,14 @@ async fn what_is_too_large_is_refused_before_it_is_read() {
             client
                 .send(&open.clone().header("content-length", length.to_string()))
                 .await;
-            refused(&world, &label, &mut client, 413).await;
+            refused(&world, &label, &mut client, &[413]).await;
         }
         // All of it is sent, in one piece and in chunks that do not end.
         let padding = "x".repeat(taker.most);
         let large = taker.beside(&format!("\"extra\":\"{padding}\""));
         let mut client = world.client().await;
         client.send(&taker.request(&world, large)).await;
-        refused(&world, taker.target, &mut client, 413).await;
+        refused(&world, taker.target, &mut client, &[413]).await;
         let mut client = world.client().await;
         client
             .send(&open.clone().header("transfer-encoding", "chunked"))
@@ -257,7 +324,7 @@ async fn what_is_too_large_is_refused_before_it_is_read() {
                 .await
                 .expect("the host reads");
         }
-        refused(&world, taker.target, &mut client, 413).await;
+        refused(&world, taker.target, &mut client, &[413]).await;
         assert_eq!(world.mark(), mark, "{} reached an upstream", taker.target);
         still_taken(&world, &taker).await;
     }
@@ -292,7 +359,7 @@ async fn chunks_that_are_none_are_refused() {
             client.send(&open).await;
             // It may be refused while it is still being sent.
             let _ = client.send_bytes(chunks.as_bytes()).await;
-            refused(&world, &label, &mut client, 400).await;
+            refused(&world, &label, &mut client, &[400]).await;
         }
         assert_eq!(world.mark(), mark, "{} reached an upstream", taker.target);
         still_taken(&world, &taker).await;
@@ -315,7 +382,7 @@ async fn a_body_that_breaks_off_is_nothing_and_harms_nobody() {
         client.send(&declared).await;
         client.send_bytes(half).await.expect("the host reads");
         client.end().await.expect("the host reads");
-        refused(&world, taker.target, &mut client, 400).await;
+        refused(&world, taker.target, &mut client, &[400]).await;
         // A whole body, as JSON goes, but for the last chunk.
         let mut client = world.client().await;
         client.send(&chunked).await;
@@ -324,7 +391,7 @@ async fn a_body_that_breaks_off_is_nothing_and_harms_nobody() {
             .await
             .expect("the host reads");
         client.end().await.expect("the host reads");
-        refused(&world, taker.target, &mut client, 400).await;
+        refused(&world, taker.target, &mut client, &[400]).await;
         // The connection breaks: there is nobody.
         for request in [&declared, &chunked] {
             let mut client = world.client().await;
@@ -346,12 +413,15 @@ async fn another_method_and_another_path_are_refused_whatever_the_body() {
             for method in [
                 "GET", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO", "post", "TRACE",
             ] {
+                let Some(status) = taker.other_method else {
+                    break;
+                };
                 let mut request = taker.request(&world, body.to_owned());
                 method.clone_into(&mut request.method);
                 let label = format!("{method} {} with {body:?}", taker.target);
                 let mut client = world.client().await;
                 client.send(&request).await;
-                refused(&world, &label, &mut client, taker.other_method).await;
+                refused(&world, &label, &mut client, &[status]).await;
             }
             for below in ["/", "/more", "x", "%00", "/.."] {
                 let mut request = taker.request(&world, body.to_owned());
@@ -359,7 +429,7 @@ async fn another_method_and_another_path_are_refused_whatever_the_body() {
                 let label = format!("{} with {body:?}", request.target);
                 let mut client = world.client().await;
                 client.send(&request).await;
-                refused(&world, &label, &mut client, 404).await;
+                refused(&world, &label, &mut client, taker.below).await;
             }
         }
         assert_eq!(world.mark(), mark, "{} reached an upstream", taker.target);

@@ -72,7 +72,7 @@ async fn a_body_that_does_not_end_in_its_time_is_a_408_and_others_are_served_mea
             client.gone().await;
             assert_eq!(world.mark(), mark, "{} reached an upstream", taker.target);
             let good = taker.request(&world, taker.good.clone());
-            assert_eq!(world.send(&good).await.status, 200);
+            assert_eq!(world.send(&good).await.status, taker.taken);
         }
     }
 }

@@ -101,7 +101,7 @@ async fn a_full_journal_refuses_until_it_is_pruned() {
         );
     }
     let metrics = world.home.metrics().await;
-    let line = "jackfield_limit_refusals_total{limit=\"journal_bytes\"} 2";
+    let line = "jackfield_limit_refusals_total{limit=\"journal_bytes\",scope=\"plugin\"} 2";
     assert!(metrics.contains(line), "{metrics}");
     let of_b = records(&world, &["--box", "box-b"]).await;
     assert_eq!(of_b.len(), 1);

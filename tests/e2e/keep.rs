@@ -73,8 +73,8 @@ async fn what_is_kept_has_a_limit_in_bytes_and_in_keys() {
     text(&world, "set/d/x").await;
     let metrics = world.home.metrics().await;
     for line in [
-        "jackfield_limit_refusals_total{limit=\"keep_bytes_per_box\"} 1",
-        "jackfield_limit_refusals_total{limit=\"keep_keys_per_box\"} 1",
+        "jackfield_limit_refusals_total{limit=\"keep_bytes_per_box\",scope=\"box\"} 1",
+        "jackfield_limit_refusals_total{limit=\"keep_keys_per_box\",scope=\"box\"} 1",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }

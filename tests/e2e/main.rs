@@ -34,6 +34,7 @@ mod python_sdk;
 mod revocation;
 mod rule;
 mod scrub;
+mod shares;
 mod stand_ins;
 mod streams;
 mod tls;

@@ -1,10 +1,11 @@
 //! The one place where this protocol's failures become answers (chant broker
 //! protocol, "Refusals").
 
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;
 
+use crate::chant::limits::{A_MOMENT, Over};
 use crate::listen::ResponseBody;
 use crate::plugins::{CallFault, Fault};
 use crate::relay::RelayFailure;
@@ -16,7 +17,7 @@ use crate::rules::plan::Answer;
 use crate::rules::plan_check::PlanFault;
 use crate::rules::refusal::{Refusal, RefusalKind};
 use crate::store::StoreError;
-use crate::telemetry::PluginFault;
+use crate::telemetry::{Limit, PluginFault};
 
 /// Everything that can end a request without an upstream's answer.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(super) enum Failure {
     /// The upstream, which messages call so, could not be reached or broke off
     /// before its answer.
     Relay(RelayFailure, String),
+    /// The box, the plugin or the host has as much as it may.
+    Over(Over),
     /// The store failed; what was to be kept is not.
     Store(StoreError),
     /// The body broke off or could not be read.
@@ -43,6 +46,12 @@ pub(super) enum Failure {
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         Self::Refuse(refusal)
+    }
+}
+
+impl From<Over> for Failure {
+    fn from(over: Over) -> Self {
+        Self::Over(over)
     }
 }
 
@@ -69,7 +78,28 @@ impl Failure {
             Self::Plan(_, PlanFault::Nonsense(_)) | Self::Rounds(_, _) => {
                 Some(PluginFault::Nonsense)
             }
-            Self::Refuse(_) | Self::Relay(_, _) | Self::Store(_) | Self::Body | Self::Slow => None,
+            Self::Refuse(_)
+            | Self::Relay(_, _)
+            | Self::Over(_)
+            | Self::Store(_)
+            | Self::Body
+            | Self::Slow => None,
+        }
+    }
+
+    /// The limit that it would have passed, where that is why.
+    pub(super) fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::Over(over) => Some(over.limit),
+            Self::Call(fault) if fault.fault == Fault::Busy => Some(Limit::InstancesPerPlugin),
+            Self::Call(_)
+            | Self::Refuse(_)
+            | Self::Plan(_, _)
+            | Self::Rounds(_, _)
+            | Self::Relay(_, _)
+            | Self::Store(_)
+            | Self::Body
+            | Self::Slow => None,
         }
     }
 
@@ -83,7 +113,7 @@ impl Failure {
                 if fault.fault.is_the_plugins() {
                     Refusal::plugin(message)
                 } else {
-                    Refusal::unavailable(message)
+                    Refusal::unavailable(message).retry_after(Some(A_MOMENT))
                 }
             }
             Self::Plan(plugin, fault) => {
@@ -105,6 +135,7 @@ impl Failure {
                 }
                 failure.refusal(&target)
             }
+            Self::Over(over) => over.refusal(),
             Self::Store(error) => {
                 tracing::error!(%error, "the store failed");
                 Refusal::unavailable(
@@ -132,6 +163,13 @@ pub(super) fn refuse(refusal: &Refusal) -> Answer {
         answer
             .headers
             .insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    if let Some(wait) = refusal.retry_after {
+        // Whole seconds, and none too early.
+        let seconds = u64::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
+        answer
+            .headers
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     answer
 }

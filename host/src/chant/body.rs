@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use crate::chant::answers::Failure;
+use crate::chant::limits::Held;
 use crate::rules::codings::content_codings;
 use crate::rules::refusal::{Refusal, RefusalKind};
 
@@ -35,14 +36,16 @@ pub struct Patience {
     pub whole: Duration,
 }
 
-/// Reads a body of at most `most` bytes. One that is declared longer is
-/// refused before a byte of it is read; one that takes too long is given up.
+/// Reads a body of at most `most` bytes, and takes the room that it is held in
+/// before it comes. One that is declared longer is refused before a byte of it
+/// is read; one that takes too long is given up.
 pub(super) async fn read(
     body: impl Body<Data = Bytes> + Unpin,
     most: usize,
     patience: Patience,
+    held: &mut Held,
 ) -> Result<Bytes, Failure> {
-    let reading = read_all(body, most, patience.idle);
+    let reading = read_all(body, most, patience.idle, held);
     let read = timeout(patience.whole, reading).await;
     read.unwrap_or(Err(Failure::Slow))
 }
@@ -51,15 +54,18 @@ async fn read_all(
     mut body: impl Body<Data = Bytes> + Unpin,
     most: usize,
     idle: Duration,
+    held: &mut Held,
 ) -> Result<Bytes, Failure> {
     let too_large = || {
         Failure::Refuse(Refusal::too_large(format!(
             "The body may have up to {most} bytes."
         )))
     };
-    if body.size_hint().lower() > u64::try_from(most).unwrap_or(u64::MAX) {
+    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if declared > most {
         return Err(too_large());
     }
+    held.resize(declared)?;
     let mut read = BytesMut::new();
     loop {
         let Ok(frame) = timeout(idle, body.frame()).await else {
@@ -74,6 +80,9 @@ async fn read_all(
         if let Ok(data) = frame.into_data() {
             if read.len() + data.len() > most {
                 return Err(too_large());
+            }
+            if read.len() + data.len() > declared {
+                held.resize(read.len() + data.len())?;
             }
             read.extend_from_slice(&data);
         }

@@ -11,10 +11,11 @@ use crate::chant::answers::Failure;
 use crate::chant::caller::Caller;
 use crate::chant::effects::Effects;
 use crate::chant::keep::Keep;
+use crate::chant::limits::{Held, Over};
 use crate::chant::offers::Offered;
 use crate::chant::routes::PluginRoute;
-use crate::chant::{Chant, effects, offers};
-use crate::relay::{self, CallLimits, Lease, RelayFailure};
+use crate::chant::{Chant, offers};
+use crate::relay::{self, CallLimits, CallRoom, Lease, RelayFailure};
 use crate::rules::declaration::Declaration;
 use crate::rules::manifest::Uses;
 use crate::rules::names::PluginName;
@@ -76,6 +77,9 @@ impl Chant {
         let name = &manifest.name;
         let planned = |fault| Failure::Plan(name.clone(), fault);
 
+        let asking = asked.of.map(|(caller, _)| caller.box_name());
+        let mut held = self.0.limits.room(asking, Some(name));
+        let instance = self.0.limits.instance(asking).await?;
         let decision = plugin.decide(asked.shown).await.map_err(Failure::Call)?;
         let Some(said) = decision.words() else {
             return Ok(None);
@@ -142,11 +146,17 @@ impl Chant {
         };
         let most = wanted(manifest.limits.rounds, self.0.settings.max_rounds);
         let mut step = decision.route(caller).await.map_err(Failure::Call)?;
+        drop(instance);
         let mut rounds = 0;
         loop {
             let need = match step {
                 SaidStep::Plan(plan) => {
-                    let plan = check_plan(*plan, &bounds).map_err(planned)?;
+                    let mut plan = check_plan(*plan, &bounds).map_err(planned)?;
+                    if let CheckedAction::Answer(answer) = &mut plan.action {
+                        held.resize(answer.body.len())?;
+                        let body = std::mem::take(&mut answer.body);
+                        answer.body = held.hold(body);
+                    }
                     let lease = match &plan.action {
                         CheckedAction::Forward(forward) => {
                             offered.lease(&forward.get().outbound)?
@@ -168,8 +178,9 @@ impl Chant {
             };
             let need = check_need(need, &bounds).map_err(planned)?;
             let (state, answers) = self
-                .meet(need, name, caller, &credential_headers, &offered)
+                .meet(need, name, caller, &credential_headers, &offered, &mut held)
                 .await?;
+            let _instance = self.0.limits.instance(asking).await?;
             step = plugin.resume(state, answers).await.map_err(Failure::Call)?;
         }
     }
@@ -181,7 +192,8 @@ impl Chant {
         plugin: &PluginName,
         caller: Option<&Caller>,
     ) -> Result<CheckedPlan, Failure> {
-        effects::log(plugin, caller.map(Caller::box_name), &plan.log);
+        let box_name = caller.map(Caller::box_name);
+        self.0.limits.log.say(plugin, box_name, &plan.log)?;
         let effects = Effects {
             writes: std::mem::take(&mut plan.writes),
             journal: std::mem::take(&mut plan.journal),
@@ -203,7 +215,10 @@ impl Chant {
         caller: &Caller,
         credential_headers: &[HeaderName],
         offered: &Offered,
+        held: &mut Held,
     ) -> Result<(Vec<u8>, Answers), Failure> {
+        let sent = need.calls.iter().map(|call| call.get().body.len());
+        held.resize(need.state.len() + sent.sum::<usize>())?;
         let keep = Keep {
             store: &self.0.parts.store,
             box_name: caller.box_name(),
@@ -211,6 +226,9 @@ impl Chant {
         };
         let reads = keep.read(&need.reads).await?;
         let lists = keep.list(&need.lists).await?;
+        let read = reads.iter().flatten().map(Vec::len);
+        let listed = lists.iter().flatten().map(String::len);
+        held.take(read.chain(listed).sum())?;
         let limits = CallLimits {
             deadline: Duration::from_millis(u64::from(wanted(
                 need.deadline_ms,
@@ -218,11 +236,16 @@ impl Chant {
             ))),
             max_bytes: self.0.settings.max_call_bytes,
         };
-        let calls = need
-            .calls
-            .into_iter()
-            .map(|call| self.call(call, caller, credential_headers, offered, limits));
-        let calls = try_join_all(calls).await?;
+        let calls = need.calls.into_iter().map(|call| {
+            let brought = self.0.limits.room(Some(caller.box_name()), Some(plugin));
+            self.call(call, caller, credential_headers, offered, limits, brought)
+        });
+        let called = try_join_all(calls).await?;
+        let mut calls = Vec::with_capacity(called.len());
+        for (answer, brought) in called {
+            held.absorb(brought);
+            calls.push(answer);
+        }
         // Asked last: what a call brought may be another request's new thing.
         let own = |thing| self.0.parts.owned.has(caller.box_name(), thing);
         let answers = Answers {
@@ -241,12 +264,13 @@ impl Chant {
         credential_headers: &[HeaderName],
         offered: &Offered,
         limits: CallLimits,
-    ) -> Result<Result<CallAnswer, CallFailure>, Failure> {
+        held: Held,
+    ) -> Result<(Result<CallAnswer, CallFailure>, Held), Failure> {
         let outbound = &call.get().outbound;
         let lease = offered.lease(outbound);
         let located = self.locate(&outbound.target, caller.box_name());
         let (Ok(lease), Ok(destination)) = (lease, located) else {
-            return Ok(Err(CallFailure::Unreachable));
+            return Ok((Err(CallFailure::Unreachable), held));
         };
         let sealed = relay::seal_call(
             &call,
@@ -258,7 +282,10 @@ impl Chant {
         .map_err(|error| error.refusal(&destination.name))?;
         let body = call.into_inner().body;
         let relay = &self.0.parts.relay;
-        let answer = relay.call(sealed, body, limits, lease.clone()).await;
+        let mut brought = Brought { held, over: None };
+        let answer = relay
+            .call(sealed, body, limits, lease.clone(), &mut brought)
+            .await;
         // What a revocation cut is no failure for the plugin to judge.
         if lease.is_cancelled() {
             return Err(Failure::Relay(
@@ -266,7 +293,28 @@ impl Chant {
                 destination.name.clone(),
             ));
         }
-        Ok(answer)
+        match brought.over {
+            Some(over) => Err(over.into()),
+            None => Ok((answer, brought.held)),
+        }
+    }
+}
+
+/// What a call brings back, held as it comes.
+struct Brought {
+    held: Held,
+    over: Option<Over>,
+}
+
+impl CallRoom for Brought {
+    fn take(&mut self, bytes: usize) -> bool {
+        match self.held.take(bytes) {
+            Ok(()) => true,
+            Err(over) => {
+                self.over = Some(over);
+                false
+            }
+        }
     }
 }
 

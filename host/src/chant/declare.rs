@@ -39,7 +39,8 @@ pub(super) async fn report(
     if head.method != Method::POST {
         return Err(Refusal::method("A declaration is reported with POST.").into());
     }
-    let bytes = body::read(body, MAX_REPORT, chant.patience()).await?;
+    let mut held = chant.0.limits.room(Some(caller.box_name()), None);
+    let bytes = body::read(body, MAX_REPORT, chant.patience(), &mut held).await?;
     let declaration = parse_report(&bytes, chant.broker())
         .map_err(|error| Refusal::invalid(format!("This is not a declaration report. {error}.")))?;
     let at = jiff::Timestamp::now()

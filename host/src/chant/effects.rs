@@ -1,6 +1,6 @@
 //! What a plugin wants done beside its decision, made to last in one commit:
 //! writes to its keep, records for the journal, things that become the box's
-//! own. And its lines for the log.
+//! own.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::chant::answers::Failure;
 use crate::chant::caller::Caller;
 use crate::chant::journal::JournalError;
 use crate::chant::keep::{Keep, KeepError};
+use crate::chant::limits::Over;
 use crate::chant::owned::ClaimError;
 use crate::chant::{Chant, grants, keep, owned};
-use crate::rules::escape::escape_line;
 use crate::rules::names::{BoxName, PluginName};
 use crate::rules::owned::Thing;
-use crate::rules::plan::{LogLevel, LogLine, Write};
+use crate::rules::plan::Write;
 use crate::rules::plan_check::PlanFault;
-use crate::rules::refusal::{Refusal, RefusalKind};
+use crate::rules::refusal::Refusal;
 use crate::store::{Batch, Store, StoreError};
-use crate::telemetry::KeptLimit;
+use crate::telemetry::Limit;
 
 /// What a plan wants to last.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl Chant {
             .journal
             .stage(plugin, box_name, &effects.journal)
             .await;
-        let staged = staged.map_err(|error| self.not_journaled(error, plugin))?;
+        let staged = staged.map_err(|error| not_journaled(error, plugin))?;
         let keep = Keep {
             store: &parts.store,
             box_name,
@@ -71,7 +71,7 @@ impl Chant {
                 .journal
                 .changes(plugin, box_name, &effects.journal, &staged)
                 .await;
-            let noted = noted.map_err(|error| self.not_journaled(error, plugin))?;
+            let noted = noted.map_err(|error| not_journaled(error, plugin))?;
             let claimed = parts.owned.claims(box_name, &effects.owns).await;
             let claimed = claimed.map_err(|error| not_claimed(error, plugin))?;
             for (conditions, changes) in [kept, noted, claimed] {
@@ -95,43 +95,35 @@ impl Chant {
     fn not_kept(&self, error: KeepError, plugin: &PluginName, box_name: &BoxName) -> Failure {
         let limits = self.0.settings.keep;
         let full = |limit, most: usize, what: &str| {
-            self.0.parts.metrics.limit_refused(limit);
-            Failure::Refuse(Refusal::new(
-                http::StatusCode::TOO_MANY_REQUESTS,
-                RefusalKind::RateLimit,
-                format!(
-                    "The plugin {plugin} keeps as much for the box {box_name} as it may ({most} {what}); nothing was \
-                     kept of this request. Have it delete something first, or ask the operator for more room."
-                ),
-            ))
+            let message = format!(
+                "The plugin {plugin} keeps as much for the box {box_name} as it may ({most} {what}); nothing was \
+                 kept of this request. Have it delete something first, or ask the operator for more room."
+            );
+            Failure::Over(Over::new(limit, message, None))
         };
         match error {
             KeepError::Unexpected => Failure::Refuse(Refusal::conflict(format!(
                 "What the plugin {plugin} keeps for this box was changed by another request meanwhile; nothing was \
                  done for this one. Send it again."
             ))),
-            KeepError::Bytes => full(KeptLimit::KeepBytes, limits.bytes, "bytes"),
-            KeepError::Keys => full(KeptLimit::KeepKeys, limits.keys, "keys"),
+            KeepError::Bytes => full(Limit::KeepBytes, limits.bytes, "bytes"),
+            KeepError::Keys => full(Limit::KeepKeys, limits.keys, "keys"),
             KeepError::Store(failed) => failed.into(),
         }
     }
+}
 
-    fn not_journaled(&self, error: JournalError, plugin: &PluginName) -> Failure {
-        match error {
-            JournalError::Full => {
-                self.0.parts.metrics.limit_refused(KeptLimit::JournalBytes);
-                tracing::warn!(%plugin, "its journal is full; `jackfield journal` prunes it");
-                Failure::Refuse(Refusal::new(
-                    http::StatusCode::TOO_MANY_REQUESTS,
-                    RefusalKind::RateLimit,
-                    format!(
-                        "The journal of the plugin {plugin} is full; nothing was kept of this request. The operator \
-                         can make room: jackfield journal {plugin} --prune BEFORE"
-                    ),
-                ))
-            }
-            JournalError::Store(failed) => failed.into(),
+fn not_journaled(error: JournalError, plugin: &PluginName) -> Failure {
+    match error {
+        JournalError::Full => {
+            tracing::warn!(%plugin, "its journal is full; `jackfield journal` prunes it");
+            let message = format!(
+                "The journal of the plugin {plugin} is full; nothing was kept of this request. The operator can \
+                 make room: jackfield journal {plugin} --prune BEFORE"
+            );
+            Failure::Over(Over::new(Limit::JournalBytes, message, None))
         }
+        JournalError::Store(failed) => failed.into(),
     }
 }
 
@@ -152,17 +144,4 @@ pub(super) async fn purge(store: &Arc<dyn Store>, box_name: &BoxName) -> Result<
     grants::purge(store, box_name).await?;
     keep::purge(store, box_name).await?;
     owned::purge(store, box_name).await
-}
-
-/// Writes a plugin's lines to the operator's log, escaped.
-pub(super) fn log(plugin: &PluginName, box_name: Option<&BoxName>, lines: &[LogLine]) {
-    let box_name = box_name.map_or("-", BoxName::as_str);
-    for line in lines {
-        let said = escape_line(&line.message.chars().take(1024).collect::<String>());
-        match line.level {
-            LogLevel::Debug => tracing::debug!(%plugin, box_name, said, "a plugin says"),
-            LogLevel::Info => tracing::info!(%plugin, box_name, said, "a plugin says"),
-            LogLevel::Warn => tracing::warn!(%plugin, box_name, said, "a plugin says"),
-        }
-    }
 }

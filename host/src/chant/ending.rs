@@ -34,8 +34,8 @@ pub(super) struct Ending {
     pub(super) target: Option<Target>,
     /// What its stream lives under.
     pub(super) lease: Option<Lease>,
-    /// The box's room for a request, kept until the end.
-    pub(super) slot: Option<OwnedSemaphorePermit>,
+    /// The box's room for a request, and the plugin's, kept until the end.
+    pub(super) slots: [Option<OwnedSemaphorePermit>; 2],
     outcome: Outcome,
     status: Option<StatusCode>,
     refusal: Option<RefusalKind>,
@@ -63,7 +63,7 @@ impl Ending {
             plugin: None,
             target: None,
             lease: None,
-            slot: None,
+            slots: [None, None],
             outcome: Outcome::Leave,
             status: None,
             refusal: None,

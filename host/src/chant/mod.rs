@@ -17,11 +17,15 @@ mod ending;
 pub mod grants;
 pub mod journal;
 mod keep;
+mod limits;
 mod locate;
+mod log;
 mod offers;
 pub mod owned;
+mod room;
 pub mod routes;
 mod serve;
+mod shares;
 mod turns;
 mod visitor;
 
@@ -36,6 +40,7 @@ use crate::chant::caller::Caller;
 use crate::chant::declarations::Declarations;
 use crate::chant::grants::Grants;
 use crate::chant::journal::Journal;
+use crate::chant::limits::Limits;
 use crate::chant::owned::Owned;
 use crate::chant::turns::Turns;
 use crate::plugins::Plugins;
@@ -49,7 +54,10 @@ use crate::vault::Vault;
 
 pub use crate::chant::body::Patience;
 pub use crate::chant::keep::KeepLimits;
+pub use crate::chant::limits::LimitSettings;
+pub use crate::chant::log::LogLimits;
 pub use crate::chant::offers::Upstreams;
+pub use crate::chant::room::RoomLimits;
 pub(crate) use crate::chant::visitor::pointed;
 
 /// What the operator settles for this protocol.
@@ -77,6 +85,8 @@ pub struct Settings {
     pub max_call_bytes: usize,
     /// How much one plugin may keep for one box.
     pub keep: KeepLimits,
+    /// What a box, a plugin and all together may have at a time.
+    pub limits: LimitSettings,
 }
 
 /// What the protocol works with.
@@ -112,6 +122,7 @@ struct Inner {
     own_routes: TokenPlace,
     parts: Parts,
     turns: Turns,
+    limits: Limits,
 }
 
 impl Chant {
@@ -120,6 +131,7 @@ impl Chant {
     pub fn new(settings: Settings, parts: Parts) -> Self {
         let own_routes = TokenPlace::Headers(settings.token_headers.clone());
         Self(Arc::new(Inner {
+            limits: Limits::new(settings.limits),
             settings,
             own_routes,
             parts,

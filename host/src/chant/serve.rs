@@ -11,6 +11,7 @@ use crate::chant::answers::{self, Failure};
 use crate::chant::caller::Caller;
 use crate::chant::decide::Asked;
 use crate::chant::ending::{Ending, Told};
+use crate::chant::limits::{Held, Over};
 use crate::chant::routes::{self, Destination, PluginRoute};
 use crate::chant::{Chant, body, declare};
 use crate::listen::{InboundBody, ResponseBody};
@@ -43,6 +44,9 @@ impl Chant {
             Err(failure) => {
                 if let Some(fault) = failure.plugin_fault() {
                     self.0.parts.metrics.plugin_failed(fault);
+                }
+                if let Some(limit) = failure.limit() {
+                    self.0.parts.metrics.limit_refused(limit);
                 }
                 let refusal = failure.into_refusal();
                 let answer = answers::refuse(&refusal);
@@ -83,7 +87,7 @@ impl Chant {
             Destination::Nowhere => Err(not_served().into()),
             Destination::Declaration => {
                 let caller = Caller::identify(self.boxes(), &head, &self.0.own_routes)?;
-                self.take_room(&caller, ending)?;
+                self.take_slots(Some(&caller), ending)?;
                 declare::report(self, &caller, &head, body)
                     .await
                     .map(Reply::Answer)
@@ -100,6 +104,7 @@ impl Chant {
                             Refusal::invalid("A token stands in the path. Take it out.").into()
                         );
                     }
+                    self.take_slots(None, ending)?;
                     return self.answer_public(&matched, &head, body).await;
                 }
                 let mut caller = Caller::identify(self.boxes(), &head, &matched.route.token)?;
@@ -112,18 +117,25 @@ impl Chant {
                         None => self.payer(caller.box_name()),
                     };
                 }
-                self.take_room(&caller, ending)?;
+                self.take_slots(Some(&caller), ending)?;
                 self.answer_box(&matched, &head, body, &caller, ending)
                     .await
             }
         }
     }
 
-    /// The caller's room for one more request, kept until the end.
-    fn take_room(&self, caller: &Caller, ending: &mut Ending) -> Result<(), Refusal> {
-        ending.box_name = Some(caller.box_name().clone());
-        let room = caller.known().slots.clone().try_acquire_owned();
-        ending.slot = Some(room.map_err(|_| busy())?);
+    /// The caller's room for one more request, and the plugin's, kept until the
+    /// end.
+    fn take_slots(&self, caller: Option<&Caller>, ending: &mut Ending) -> Result<(), Over> {
+        ending.box_name = caller.map(|caller| caller.box_name().clone());
+        let limits = &self.0.limits;
+        let own = caller.map(|caller| (caller.box_name(), &caller.known().slots));
+        let own = limits.request_of(own)?;
+        let plugins = ending.plugin.as_ref();
+        let plugins = plugins
+            .map(|plugin| limits.request_at(plugin))
+            .transpose()?;
+        ending.slots = [Some(own), plugins];
         Ok(())
     }
 
@@ -137,7 +149,8 @@ impl Chant {
         if matched.route.inputs.body > 0 {
             body::refuse_encoded(&head.headers)?;
         }
-        let whole = self.read_if_asked(matched, body, None).await?.0;
+        let held = self.held(matched, None);
+        let whole = self.read_if_asked(matched, body, None, held).await?.0;
         let asked = Asked::public(matched, head, self.show(matched, head, whole));
         let (plan, _) = self.decide(asked).await?.ok_or_else(not_served)?;
         match plan.action {
@@ -169,8 +182,10 @@ impl Chant {
             self.hold_to_capability(matched, declared)?;
             body::refuse_encoded(&head.headers)?;
         }
+        let body = ending.counting(body);
+        let held = self.held(matched, Some(caller));
         let (whole, rest) = self
-            .read_if_asked(matched, ending.counting(body), Some(caller.token()))
+            .read_if_asked(matched, body, Some(caller.token()), held)
             .await?;
         let shown = self.show(matched, head, whole);
         let asked = Asked::of_box(matched, head, shown, caller, declared);
@@ -257,6 +272,7 @@ impl Chant {
         matched: &PluginRoute,
         body: B,
         token: Option<&BoxToken>,
+        mut held: Held,
     ) -> Result<(Option<Bytes>, RequestBody), Failure>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -265,13 +281,20 @@ impl Chant {
         match matched.route.inputs.body {
             0 => Ok((None, RequestBody::stream(body))),
             most => {
-                let whole =
-                    body::read(body, most.min(self.0.settings.max_body), self.patience()).await?;
+                let most = most.min(self.0.settings.max_body);
+                let whole = body::read(body, most, self.patience(), &mut held).await?;
                 // The upstream gets what the plugin saw: no token, same length.
-                let masked = identify::mask_body(whole, token);
+                let masked = held.hold(identify::mask_body(whole, token));
                 Ok((Some(masked.clone()), RequestBody::full(masked)))
             }
         }
+    }
+
+    /// What a request at this plugin holds in memory: nothing yet.
+    fn held(&self, matched: &PluginRoute, caller: Option<&Caller>) -> Held {
+        let plugin = &matched.plugin.manifest().name;
+        let box_name = caller.map(Caller::box_name);
+        self.0.limits.room(box_name, Some(plugin))
     }
 
     /// The headers that the route asks to see, less those that may carry a
@@ -341,14 +364,6 @@ fn is_served_method(method: &Method) -> bool {
 
 fn not_served() -> Refusal {
     Refusal::not_found("This broker serves nothing at this path and method.")
-}
-
-fn busy() -> Refusal {
-    Refusal::new(
-        StatusCode::TOO_MANY_REQUESTS,
-        RefusalKind::RateLimit,
-        "This box has as many requests under way as it may. Wait for one to end.",
-    )
 }
 
 fn paused(box_name: &str) -> Refusal {

@@ -62,6 +62,12 @@ pub(super) struct RawLimits {
     pub(super) head_bytes: Placed<u64>,
     pub(super) buffered_body_bytes: Placed<u64>,
     pub(super) requests_per_box: Placed<u64>,
+    pub(super) requests_per_plugin: Placed<u64>,
+    pub(super) buffered_bytes_per_box: Placed<u64>,
+    pub(super) buffered_bytes_per_plugin: Placed<u64>,
+    pub(super) buffered_bytes: Placed<u64>,
+    pub(super) log_bytes_per_box: Placed<u64>,
+    pub(super) log_bytes_per_plugin: Placed<u64>,
     pub(super) call_seconds: Placed<u64>,
     pub(super) call_bytes: Placed<u64>,
     pub(super) calls: Placed<u64>,
@@ -72,6 +78,8 @@ pub(super) struct RawLimits {
     pub(super) plugin_milliseconds: Placed<u64>,
     pub(super) plugin_memory_bytes: Placed<u64>,
     pub(super) plugin_instances: Placed<u64>,
+    pub(super) instances_per_plugin: Placed<u64>,
+    pub(super) instances_per_box: Placed<u64>,
 }
 
 #[derive(Deserialize, Default)]

@@ -181,7 +181,9 @@ pub enum Fault {
     #[error("answered nonsense ({0})")]
     Nonsense(&'static str),
     /// No instance came free.
-    #[error("is busy; try again in a moment")]
+    #[error(
+        "is busy with other requests (instances_per_plugin, plugin_instances); try again in a moment"
+    )]
     Busy,
     /// Our own fault.
     #[error("could not be asked; the host's log says why")]

@@ -25,6 +25,12 @@ pub struct CallLimits {
     pub max_bytes: usize,
 }
 
+/// Room for what a call brings back, asked for before it is held.
+pub trait CallRoom: Send {
+    /// Takes this many bytes more; false ends the call.
+    fn take(&mut self, bytes: usize) -> bool;
+}
+
 impl Relay {
     /// Makes a call and reads the whole answer. The lease ends it; whoever asked
     /// looks whether it did.
@@ -37,9 +43,10 @@ impl Relay {
         body: Bytes,
         limits: CallLimits,
         lease: Lease,
+        room: &mut dyn CallRoom,
     ) -> Result<CallAnswer, CallFailure> {
         let ended = lease.cancelled();
-        let call = self.call_now(sealed, body, limits.max_bytes, lease);
+        let call = self.call_now(sealed, body, limits.max_bytes, lease, room);
         tokio::select! {
             biased;
             () = ended => Err(CallFailure::Broken),
@@ -55,6 +62,7 @@ impl Relay {
         body: Bytes,
         max_bytes: usize,
         lease: Lease,
+        room: &mut dyn CallRoom,
     ) -> Result<CallAnswer, CallFailure> {
         let answered = self
             .send(&mut sealed, RequestBody::full(body))
@@ -82,7 +90,8 @@ impl Relay {
             let Ok(chunk) = frame.into_data() else {
                 continue;
             };
-            if whole.len().saturating_add(chunk.len()) > max_bytes {
+            let fits = whole.len().saturating_add(chunk.len()) <= max_bytes;
+            if !fits || !room.take(chunk.len()) {
                 return Err(CallFailure::TooLarge);
             }
             whole.extend_from_slice(&chunk);

@@ -38,7 +38,7 @@ use crate::rules::plan::{CredentialKey, CredentialKind};
 use crate::rules::secret::Secret;
 
 pub use crate::relay::body::RelayBody;
-pub use crate::relay::call::CallLimits;
+pub use crate::relay::call::{CallLimits, CallRoom};
 pub use crate::relay::connect::{OwnListeners, Resolver};
 pub use crate::relay::failure::{BodyBroken, RelayFailure, SealRefusal};
 pub use crate::relay::lease::{Cancelled, Lease};

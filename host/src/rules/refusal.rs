@@ -1,6 +1,8 @@
 //! A refusal, as the box will read it. No status line, no socket: one file of
 //! each protocol turns it into an answer.
 
+use std::time::Duration;
+
 use http::StatusCode;
 
 /// The machine-readable sort of a refusal: a closed set for our own, free text
@@ -88,6 +90,8 @@ pub struct Refusal {
     pub kind: RefusalKind,
     /// What was wrong, where, and what to do.
     pub message: String,
+    /// How long to wait before it is worth trying again, where that is known.
+    pub retry_after: Option<Duration>,
 }
 
 impl Refusal {
@@ -167,6 +171,14 @@ impl Refusal {
             status,
             kind,
             message: message.into(),
+            retry_after: None,
         }
+    }
+
+    /// Says how long to wait.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Option<Duration>) -> Self {
+        self.retry_after = wait;
+        self
     }
 }

@@ -68,9 +68,50 @@ impl PluginFault {
     }
 }
 
-/// A limit on what lasts, that a request would have passed.
+/// Whose limit it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeptLimit {
+pub enum Scope {
+    /// A box's, at all plugins or at one.
+    Box,
+    /// A plugin's, over all boxes.
+    Plugin,
+    /// The host's, over everything.
+    Host,
+}
+
+impl Scope {
+    /// The word in metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Box => "box",
+            Self::Plugin => "plugin",
+            Self::Host => "host",
+        }
+    }
+}
+
+/// A limit that a request would have passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Requests of one box in flight.
+    RequestsPerBox,
+    /// Requests of one plugin in flight.
+    RequestsPerPlugin,
+    /// Bytes held in memory for one box.
+    BufferedBytesPerBox,
+    /// Bytes held in memory for one plugin.
+    BufferedBytesPerPlugin,
+    /// Bytes held in memory.
+    BufferedBytes,
+    /// Instances that are asked for one box.
+    InstancesPerBox,
+    /// Instances of one plugin, or of all.
+    InstancesPerPlugin,
+    /// Bytes of one plugin's lines in the log for one box.
+    LogBytesPerBox,
+    /// Bytes of one plugin's lines in the log.
+    LogBytesPerPlugin,
     /// Bytes of one plugin's keep for one box.
     KeepBytes,
     /// Keys of one plugin's keep for one box.
@@ -79,16 +120,57 @@ pub enum KeptLimit {
     JournalBytes,
 }
 
-impl KeptLimit {
-    const ALL: [Self; 3] = [Self::KeepBytes, Self::KeepKeys, Self::JournalBytes];
+impl Limit {
+    const ALL: [Self; 12] = [
+        Self::RequestsPerBox,
+        Self::RequestsPerPlugin,
+        Self::BufferedBytesPerBox,
+        Self::BufferedBytesPerPlugin,
+        Self::BufferedBytes,
+        Self::InstancesPerBox,
+        Self::InstancesPerPlugin,
+        Self::LogBytesPerBox,
+        Self::LogBytesPerPlugin,
+        Self::KeepBytes,
+        Self::KeepKeys,
+        Self::JournalBytes,
+    ];
 
     /// The word in metrics: the limit's name in the configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::RequestsPerBox => "requests_per_box",
+            Self::RequestsPerPlugin => "requests_per_plugin",
+            Self::BufferedBytesPerBox => "buffered_bytes_per_box",
+            Self::BufferedBytesPerPlugin => "buffered_bytes_per_plugin",
+            Self::BufferedBytes => "buffered_bytes",
+            Self::InstancesPerBox => "instances_per_box",
+            Self::InstancesPerPlugin => "instances_per_plugin",
+            Self::LogBytesPerBox => "log_bytes_per_box",
+            Self::LogBytesPerPlugin => "log_bytes_per_plugin",
             Self::KeepBytes => "keep_bytes_per_box",
             Self::KeepKeys => "keep_keys_per_box",
             Self::JournalBytes => "journal_bytes",
+        }
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn scope(self) -> Scope {
+        match self {
+            Self::RequestsPerBox
+            | Self::BufferedBytesPerBox
+            | Self::InstancesPerBox
+            | Self::LogBytesPerBox
+            | Self::KeepBytes
+            | Self::KeepKeys => Scope::Box,
+            Self::RequestsPerPlugin
+            | Self::BufferedBytesPerPlugin
+            | Self::InstancesPerPlugin
+            | Self::LogBytesPerPlugin
+            | Self::JournalBytes => Scope::Plugin,
+            Self::BufferedBytes => Scope::Host,
         }
     }
 }
@@ -99,7 +181,7 @@ pub struct Metrics {
     outcomes: [AtomicU64; 6],
     refusals: [AtomicU64; 13],
     faults: [AtomicU64; 6],
-    limits: [AtomicU64; 3],
+    limits: [AtomicU64; 12],
     buckets: [AtomicU64; 10],
     duration_sum: AtomicU64,
     in_flight: AtomicU64,
@@ -137,10 +219,8 @@ impl Metrics {
     }
 
     /// Counts a request that a limit refused.
-    pub fn limit_refused(&self, limit: KeptLimit) {
-        add(KeptLimit::ALL.iter().zip(&self.limits), |known| {
-            *known == limit
-        });
+    pub fn limit_refused(&self, limit: Limit) {
+        add(Limit::ALL.iter().zip(&self.limits), |known| *known == limit);
     }
 
     /// Counts a request that has ended.
@@ -201,12 +281,12 @@ impl Metrics {
         page.head(
             "jackfield_limit_refusals_total",
             "counter",
-            "Requests that a limit refused, by limit.",
+            "Requests that a limit refused, by limit and by whose it is.",
         );
-        for (limit, counter) in KeptLimit::ALL.iter().zip(&self.limits) {
-            page.line(
+        for (limit, counter) in Limit::ALL.iter().zip(&self.limits) {
+            page.labelled(
                 "jackfield_limit_refusals_total",
-                Some(("limit", limit.as_str())),
+                &[("limit", limit.as_str()), ("scope", limit.scope().as_str())],
                 read(counter),
             );
         }
@@ -282,8 +362,19 @@ impl Page {
     }
 
     fn line(&mut self, name: &str, label: Option<(&str, &str)>, value: u64) {
-        let label = label.map_or(String::new(), |(key, word)| format!("{{{key}=\"{word}\"}}"));
-        let _infallible = writeln!(self.0, "{name}{label} {value}");
+        self.labelled(name, label.as_slice(), value);
+    }
+
+    fn labelled(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(key, word)| format!("{key}=\"{word}\""))
+            .collect();
+        let labels = match labels.as_slice() {
+            [] => String::new(),
+            labels => format!("{{{}}}", labels.join(",")),
+        };
+        let _infallible = writeln!(self.0, "{name}{labels} {value}");
     }
 }
 
@@ -339,14 +430,14 @@ mod tests {
         };
         end_request(&metrics, &end);
         metrics.plugin_failed(PluginFault::Busy);
-        metrics.limit_refused(KeptLimit::KeepKeys);
+        metrics.limit_refused(Limit::KeepKeys);
         let text = metrics.render();
         for line in [
             "jackfield_requests_total{outcome=\"refuse\"} 1",
             "jackfield_requests_total{outcome=\"forward\"} 0",
             "jackfield_refusals_total{type=\"plugin_refusal\"} 1",
             "jackfield_plugin_faults_total{cause=\"busy\"} 1",
-            "jackfield_limit_refusals_total{limit=\"keep_keys_per_box\"} 1",
+            "jackfield_limit_refusals_total{limit=\"keep_keys_per_box\",scope=\"box\"} 1",
             "jackfield_request_milliseconds_bucket{le=\"5\"} 0",
             "jackfield_request_milliseconds_bucket{le=\"20\"} 1",
             "jackfield_request_milliseconds_bucket{le=\"+Inf\"} 1",

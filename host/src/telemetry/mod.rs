@@ -14,7 +14,7 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 use crate::config::{LogConfig, LogFormat, LogLevel};
 
-pub use metrics::{InFlight, KeptLimit, Metrics, PluginFault};
+pub use metrics::{InFlight, Limit, Metrics, PluginFault, Scope};
 pub use request::{MethodLabel, Outcome, Protocol, RequestEnd, end_request};
 
 /// Starts the log: to standard error, at the level and in the shape that the

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use crate::relay::decode::tests::{CODINGS, name, whole};
 use crate::relay::tests::line::{Upstream, field, within};
 use crate::relay::tests::stage::{Script, VALUE, relay, token};
-use crate::relay::{CallLimits, Lease, seal_call};
+use crate::relay::{CallLimits, CallRoom, Lease, seal_call};
 use crate::rules::names::SecretName;
 use crate::rules::plan::{Call, CallAnswer, CallFailure, Outbound, Placement, Target};
 use crate::rules::plan_check::Checked;
@@ -18,7 +18,30 @@ const LIMITS: CallLimits = CallLimits {
     max_bytes: 100,
 };
 
+/// Room for so many bytes.
+struct Most(usize);
+
+impl CallRoom for Most {
+    fn take(&mut self, bytes: usize) -> bool {
+        match self.0.checked_sub(bytes) {
+            Some(left) => {
+                self.0 = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
 async fn call(upstream: &Upstream, limits: CallLimits) -> Result<CallAnswer, CallFailure> {
+    call_into(upstream, limits, usize::MAX).await
+}
+
+async fn call_into(
+    upstream: &Upstream,
+    limits: CallLimits,
+    room: usize,
+) -> Result<CallAnswer, CallFailure> {
     let script = Script::to(&upstream.origin());
     let outbound = Outbound {
         target: Target::Secret(SecretName::parse("KEY").unwrap()),
@@ -52,7 +75,14 @@ async fn call(upstream: &Upstream, limits: CallLimits) -> Result<CallAnswer, Cal
         &*script.values,
     )
     .unwrap_or_else(|refused| panic!("{refused}"));
-    within(relay().call(sealed, call.into_inner().body, limits, Lease::default())).await
+    within(relay().call(
+        sealed,
+        call.into_inner().body,
+        limits,
+        Lease::default(),
+        &mut Most(room),
+    ))
+    .await
 }
 
 #[tokio::test]
@@ -119,6 +149,21 @@ async fn a_call_is_capped_and_bounded() {
         CallFailure::Timeout,
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_call_brings_no_more_than_there_is_room_for() {
+    for (room, brought) in [(10, true), (9, false), (0, false)] {
+        let upstream = Upstream::start().await;
+        let serve = async {
+            let mut line = upstream.accept().await;
+            line.until(b"body").await;
+            line.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789")
+                .await;
+        };
+        let (answer, ()) = tokio::join!(call_into(&upstream, LIMITS, room), serve);
+        assert_eq!(answer.is_ok(), brought, "{room}");
+    }
 }
 
 #[tokio::test]

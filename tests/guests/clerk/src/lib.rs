@@ -13,9 +13,11 @@
 //! - `claim/<key>` — reads, and calls `POST /v1/call` at `anthropic` meanwhile;
 //!   then keeps one byte more than was there, if that still is so
 //! - `calls/<n>` — that many calls side by side; answers their statuses
+//! - `say/<bytes>/<key>` — says so many bytes to the log, and keeps them
+//! - `big/<bytes>` — answers so many bytes
 //! - `shown` — answers where its words lead and what it was granted
 
-use jackfield_sdk::contract::{Expected, Uses};
+use jackfield_sdk::contract::{Expected, LogLevel, Uses};
 use jackfield_sdk::prelude::*;
 
 const UPSTREAM: &str = "anthropic";
@@ -75,6 +77,12 @@ impl Capability for Clerk {
                 let count: usize = count.parse().unwrap_or_default();
                 (0..count).fold(need(), |need, _| need.call(call())).into()
             }
+            ["say", bytes, key] => {
+                let said = "s".repeat(bytes.parse().unwrap_or_default());
+                let plan = done("said").log(LogLevel::Warn, said.clone());
+                plan.write(key, said).into()
+            }
+            ["big", bytes] => done(&"b".repeat(bytes.parse().unwrap_or_default())).into(),
             ["shown"] => done(&shown(&caller)).into(),
             _ => refuse::not_found("clerk does not do that.").into(),
         }
