@@ -156,6 +156,13 @@ async fn a_relay_stands_on_what_it_uses_and_on_nothing_else() {
     assert_eq!(cut(), [true, false, true, true]);
 
     // To the host of a secret that is not held nothing goes.
-    let offered = offers(std::slice::from_ref(&secrets), &box_name, None, &upstreams(), &vault).unwrap();
+    let offered = offers(
+        std::slice::from_ref(&secrets),
+        &box_name,
+        None,
+        &upstreams(),
+        &vault,
+    )
+    .unwrap();
     assert!(offered.lease(&outbound(secrets, None)).is_err());
 }
