@@ -5,23 +5,21 @@
 //! It tells what a grant says and whether it was taken back; what one is worth
 //! is decided in `rules::grant`.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+mod table;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::chant::boxes;
+use crate::chant::grants::table::{PREFIX, Stored, Table, VERSION, key, write};
 use crate::rules::grant::{Grant, Ttl, TtlError};
 use crate::rules::names::{BoxName, CredentialName, UpstreamName};
 use crate::rules::payer::Principal;
 use crate::rules::token::{GrantValue, TokenHash};
-use crate::store::mirror::{Mirror, Mirrored};
-use crate::store::{Batch, Change, Condition, Event, Record, Revision, Store, StoreError, record};
-
-const PREFIX: &str = "grant/";
-const VERSION: u32 = 1;
+use crate::store::mirror::Mirror;
+use crate::store::{Batch, Change, Condition, Revision, Store, StoreError, record};
 
 /// How many records one batch of deletions holds.
 const AT_ONCE: usize = 256;
@@ -80,28 +78,6 @@ pub struct Grants {
     store: Arc<dyn Store>,
     table: Arc<Table>,
     mirror: Mirror,
-}
-
-/// The stored form. Box and id stand in the key alone.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Stored {
-    grant_sha256: String,
-    upstream: String,
-    credential: String,
-    principal: String,
-    issued: String,
-    expires: String,
-    revoked: bool,
-}
-
-#[derive(Default)]
-struct Table(RwLock<Entries>);
-
-#[derive(Default)]
-struct Entries {
-    by_key: BTreeMap<Vec<u8>, Arc<Known>>,
-    by_hash: HashMap<TokenHash, Arc<Known>>,
 }
 
 impl Grants {
@@ -290,98 +266,6 @@ pub(super) async fn purge(store: &Arc<dyn Store>, box_name: &BoxName) -> Result<
         store.commit(batch).await?;
     }
     Ok(())
-}
-
-fn key(box_name: &BoxName, id: &str) -> Vec<u8> {
-    format!("{PREFIX}{box_name}/{id}").into_bytes()
-}
-
-fn write(key: &[u8], known: &Known) -> Result<Vec<u8>, StoreError> {
-    let grant = &known.grant;
-    let stored = Stored {
-        grant_sha256: known.hash.to_hex(),
-        upstream: grant.upstream.to_string(),
-        credential: grant.credential.to_string(),
-        principal: grant.principal.as_str().to_owned(),
-        issued: grant.issued.to_string(),
-        expires: grant.expires.to_string(),
-        revoked: grant.revoked,
-    };
-    record::encode(key, VERSION, &stored)
-}
-
-fn read(key: &[u8], value: &[u8]) -> Option<Known> {
-    let (box_name, id) = record::key_parts(key, PREFIX)?;
-    let stored: Stored = record::decode_value(key, value, VERSION).ok()?;
-    Some(Known {
-        id: id.to_owned(),
-        grant: Grant {
-            box_name: BoxName::parse(box_name).ok()?,
-            upstream: UpstreamName::parse(&stored.upstream).ok()?,
-            credential: CredentialName::parse(&stored.credential).ok()?,
-            principal: Principal::parse(&stored.principal)?,
-            issued: stored.issued.parse().ok()?,
-            expires: stored.expires.parse().ok()?,
-            revoked: stored.revoked,
-        },
-        lease: CancellationToken::new(),
-        hash: TokenHash::from_hex(&stored.grant_sha256)?,
-    })
-}
-
-impl Table {
-    fn read(&self) -> RwLockReadGuard<'_, Entries> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn at(&self, key: &[u8]) -> Option<Arc<Known>> {
-        self.read().by_key.get(key).cloned()
-    }
-}
-
-impl Entries {
-    /// Takes in what stands under a key now. What stood there before goes on
-    /// only where nothing of it has changed.
-    fn put(&mut self, key: &[u8], value: Option<&[u8]>, before: Option<&Arc<Known>>) {
-        let mut now = value.and_then(|value| read(key, value));
-        if value.is_some() && now.is_none() {
-            let key = String::from_utf8_lossy(key);
-            tracing::error!(%key, "a grant's record cannot be read; it is worth nothing");
-        }
-        if let Some(before) = before {
-            match &mut now {
-                Some(now) if now.grant == before.grant && now.hash == before.hash => {
-                    now.lease = before.lease.clone();
-                }
-                Some(_) | None => before.lease.cancel(),
-            }
-        }
-        if let Some(now) = now.map(Arc::new) {
-            self.by_hash.insert(now.hash, Arc::clone(&now));
-            self.by_key.insert(key.to_vec(), now);
-        }
-    }
-}
-
-impl Mirrored for Table {
-    fn reset(&self, records: &[Record]) {
-        let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let mut before = std::mem::take(&mut *entries);
-        for record in records {
-            let stood = before.by_key.remove(&record.key);
-            entries.put(&record.key, Some(&record.value), stood.as_ref());
-        }
-        before.by_key.values().for_each(|gone| gone.lease.cancel());
-    }
-
-    fn apply(&self, event: &Event) {
-        let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let before = entries.by_key.remove(&event.key);
-        if let Some(before) = &before {
-            entries.by_hash.remove(&before.hash);
-        }
-        entries.put(&event.key, event.value.as_deref(), before.as_ref());
-    }
 }
 
 #[cfg(test)]
