@@ -212,10 +212,12 @@ impl Chant {
                 ending.target = Some(target);
                 ending.lease = Some(lease.clone());
                 let relayed = self.0.parts.relay.forward(sealed, rest, lease).await;
-                relayed.map(Reply::Stream).map_err(|failure| match failure {
+                relayed.map(Reply::Stream).map_err(|failure| {
                     // It was not the upstream that was silent.
-                    RelayFailure::Silent if ending.awaits_box() => Failure::Slow,
-                    failure => Failure::Relay(failure, destination.name.clone()),
+                    if failure == RelayFailure::Silent && ending.awaits_box() {
+                        return Failure::Slow;
+                    }
+                    Failure::Relay(failure, destination.name.clone())
                 })
             }
         }
