@@ -5,6 +5,7 @@ use jackfield::store::{Batch, Change, SledSettings, open_sled};
 use jackfield_tests::client::{Request, Response};
 use jackfield_tests::contains;
 use jackfield_tests::plugins::Plugin;
+use jackfield_tests::stand_ins::MODEL;
 use jackfield_tests::world::{KEY, VALUE, World, files_below, messages};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -276,6 +277,48 @@ async fn the_calls_of_a_need_are_paid_by_the_grant() {
     assert!(!offers.contains("octocat"), "{offers}");
     let offers = world.send(&request).await.text();
     assert!(!offers.contains("github:ada"), "{offers}");
+}
+
+#[tokio::test]
+async fn a_decision_is_paid_by_the_grant() {
+    let (world, _) = ready().await;
+    let all: &[&str] = &["agent", "decide"];
+    world.declare(&world.token, &[("inference", all)]).await;
+    let (_, grant) = world.grant("box-a", "ada").await;
+    let decide = |state: &str| {
+        Request::post("/decide/v1/systemone")
+            .bearer(&world.token)
+            .json(&json!({"model": MODEL, "state": state, "questions": {
+                "ship": {"type": "noul", "instructions": "Ship it?",
+                    "criteria": {"true": "ship", "false": "hold"}}}}))
+    };
+    for (grant, value, payer) in [
+        (grant.as_str(), ADAS, "visitor github:ada"),
+        ("anything", KEY, WITHOUT),
+    ] {
+        let before = world.anthropic.requests().len();
+        let request = decide("a state").header("chant-grant", grant);
+        let response = world.send(&request).await;
+        assert_eq!(response.fields.all("chant-payer"), [payer]);
+        let received = world.anthropic.requests();
+        assert!(received.len() > before, "{}", response.text());
+        for received in &received[before..] {
+            assert_eq!(received.fields.all("x-api-key"), [value]);
+        }
+    }
+    // In the state that a model is shown it is overwritten.
+    let request = decide(&format!("it is {grant}, is it?")).header("chant-grant", &grant);
+    let before = world.anthropic.requests().len();
+    world.send(&request).await;
+    let received = world.anthropic.requests();
+    let body = &received[before..][0].body;
+    assert!(contains(body, "*".repeat(47).as_bytes()), "{body:?}");
+    assert!(!contains(body, b"jfg_"));
+    // Too much of it is refused, and says who would have paid.
+    let request = decide(&"x".repeat(2_000_000)).header("chant-grant", &grant);
+    let response = world.refuses(&request, 413, &[]).await;
+    let said = response.fields.all("chant-payer");
+    assert_eq!(said, ["visitor github:ada"]);
 }
 
 #[tokio::test]

@@ -33,6 +33,7 @@ mod plumbing;
 mod python_sdk;
 mod revocation;
 mod rule;
+mod scrub;
 mod shares;
 mod stand_ins;
 mod streams;

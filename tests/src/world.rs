@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Request, Response};
@@ -432,13 +434,37 @@ impl Drop for World {
             assert!(!log.contains(token), "the log holds a token or a grant");
         }
         for value in &*lock(&self.values) {
-            assert!(
-                !self.to_boxes.carried(value.as_bytes()),
-                "a box received a credential's value"
-            );
+            for form in forms_of(value) {
+                assert!(
+                    !self.to_boxes.carried(form.as_bytes()),
+                    "a box received a credential's value"
+                );
+            }
             assert!(!log.contains(value), "the log holds a credential's value");
         }
     }
+}
+
+/// A value as it is and as others write it: percent-encoded, and what it is
+/// sure to become inside base64.
+fn forms_of(value: &str) -> Vec<String> {
+    let percent: String = value
+        .bytes()
+        .map(
+            |byte| match byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+                true => char::from(byte).to_string(),
+                false => format!("%{byte:02X}"),
+            },
+        )
+        .collect();
+    let mut forms = vec![value.to_owned(), percent];
+    for alignment in 0..3 {
+        let padded = [&vec![0; alignment], value.as_bytes()].concat();
+        let encoded = STANDARD.encode(&padded);
+        let sure = (alignment * 8).div_ceil(6)..padded.len() * 8 / 6;
+        forms.push(encoded[sure].to_owned());
+    }
+    forms
 }
 
 /// Holds an answer to being one of the host's refusals.

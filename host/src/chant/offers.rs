@@ -216,3 +216,6 @@ pub(super) fn payer<'a>(
     }
     said
 }
+
+#[cfg(test)]
+mod tests;

@@ -213,8 +213,8 @@ impl Chant {
                 ending.lease = Some(lease.clone());
                 let relayed = self.0.parts.relay.forward(sealed, rest, lease).await;
                 relayed.map(Reply::Stream).map_err(|failure| {
-                    // It was not the upstream that was silent.
-                    if failure == RelayFailure::Silent && ending.awaits_box() {
+                    // It may not have been the upstream that was silent.
+                    if matches!(failure, RelayFailure::Silent) && ending.awaits_box() {
                         return Failure::Slow;
                     }
                     Failure::Relay(failure, destination.name.clone())

@@ -1,9 +1,9 @@
 //! `jackfield conformance`: holds any broker of the chant protocol, in any
 //! language, to what the protocol's page says, from outside, over sockets.
 //!
-//! In reading order: [`environment`] is what the broker is told, [`upstreams`]
-//! and [`said`] are what it forwards to, [`broker`] runs it, [`run`] asks it,
-//! [`checks`] say what must come of that, and [`outcome`] is what was found.
+//! In reading order: `environment` is what the broker is told, `upstreams`
+//! and `said` are what it forwards to, `broker` runs it, `run` asks it,
+//! `checks` say what must come of that, and `outcome` is what was found.
 //! It judges brokers, this host among them, so it shares no code with what it
 //! judges: it names nothing of the house.
 
@@ -42,7 +42,8 @@ Examples:
   jackfield conformance --start 'python3 broker.py' --capabilities inference,egress
   jackfield conformance --start ./broker --extra '{\"name\":\"notes\",\"words\":[\"read\"],
     \"probes\":{\"read\":{\"method\":\"GET\",\"path\":\"/notes/a\"}}}'
-  jackfield conformance --start 'jackfield serve --conformance'     this host itself
+  jackfield conformance --start 'jackfield serve --conformance' \
+    --capabilities inference,egress,feedback,fountain                this host itself
 
 CMD is run by `sh -c`. It finds in CONFORMANCE_ENV, as JSON, what to serve:
   {\"broker\": WORD, \"boxes\": [NAME, NAME],

@@ -19,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::client::Client;
 use crate::admin::wire::{
-    self, CredentialView, NewBox, NewCredential, NewSecret, PluginView, SecretView, Token,
+    self, CredentialView, Done, NewBox, NewCredential, NewSecret, PluginView, SecretView,
+    ThingView, Token,
 };
 use crate::app::{self, Running, ServeOptions};
 use crate::cli::plugin;
@@ -172,7 +173,8 @@ fn config(environment: &Environment) -> Result<String> {
     ))
 }
 
-/// Adds the boxes, and sets what the environment holds.
+/// Adds the boxes, and sets what the environment holds. The first box owns the
+/// conversation that the suite asks for; no environment says so.
 async fn prepare(config: &Config, environment: &Environment) -> Result<BTreeMap<String, String>> {
     let client = Client::new(config.admin_socket());
     let plugins: Vec<PluginView> = client.get("/plugins").await?;
@@ -220,6 +222,14 @@ async fn prepare(config: &Config, environment: &Environment) -> Result<BTreeMap<
         };
         let path = format!("/secrets/{}/{}", secret.box_name, secret.name);
         let _set: SecretView = client.send(Method::PUT, &path, &new).await?;
+    }
+    if let Some(first) = environment.boxes.first() {
+        let thing = ThingView {
+            kind: "conversations".to_owned(),
+            id: "conformance".to_owned(),
+        };
+        let path = format!("/boxes/{first}/owned");
+        let _done: Done = client.send(Method::PUT, &path, &thing).await?;
     }
     Ok(tokens)
 }

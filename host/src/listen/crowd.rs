@@ -18,6 +18,10 @@ const LEAVING: usize = 16;
 /// How long to wait before somebody else may have come to lie unused.
 const AGAIN: Duration = Duration::from_millis(50);
 
+/// How long everybody may lie unused: who has just come will soon ask for
+/// something.
+const GRACE: Duration = Duration::from_secs(1);
+
 pub(super) struct Crowd {
     room: Arc<Semaphore>,
     present: Mutex<HashMap<u64, Arc<Traffic>>>,
@@ -71,6 +75,7 @@ impl Crowd {
         let mut unused: Vec<_> = present
             .values()
             .filter_map(|traffic| Some((traffic.unused_since()?, traffic)))
+            .filter(|(since, _)| since.elapsed() >= GRACE)
             .collect();
         if unused.len() > LEAVING {
             unused.select_nth_unstable_by_key(LEAVING, |(since, _)| *since);

@@ -111,8 +111,13 @@ impl Plugins {
         let cache = Cache::open(settings.cache_dir.clone(), cache_key)?;
         let machine = Machine::new(settings.limits)?;
         let stage = Arc::new(Stage::default());
-        let on = Arc::clone(&stage);
-        let withdraw = Box::new(move |hash: &ComponentHash| on.withdraw(hash));
+        // The approvals must not keep alive what they can withdraw.
+        let on = Arc::downgrade(&stage);
+        let withdraw = Box::new(move |hash: &ComponentHash| {
+            if let Some(stage) = on.upgrade() {
+                stage.withdraw(hash);
+            }
+        });
         let approvals = Approvals::open(store, withdraw).await?;
         Ok(Self(Arc::new(Inner {
             settings,

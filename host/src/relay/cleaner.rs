@@ -2,6 +2,9 @@
 //! searched. What it takes in comes out before more is taken, less only what
 //! may be the beginning of a value.
 
+#[cfg(test)]
+mod tests;
+
 use bytes::Bytes;
 
 use crate::relay::decode::{Decoder, Undecodable};

@@ -5,7 +5,7 @@
 mod brotli;
 mod deflate;
 #[cfg(test)]
-pub(super) mod tests;
+pub(in crate::relay) mod tests;
 mod zstd;
 
 use bytes::{Buf, Bytes};

@@ -175,7 +175,7 @@ impl Upload {
         Ok(self.trailers.take().map(Frame::trailers))
     }
 
-    fn fail(&mut self, fault: UploadFault) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn fail(&self, fault: UploadFault) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         // The first fault is the cause of what follows.
         let _ = self.activity.fault.set(fault);
         Poll::Ready(Some(Err(fault.into())))

@@ -12,8 +12,7 @@ use crate::rules::headers::CHANT_GRANT;
 use crate::rules::manifest::TokenPlace;
 use crate::rules::scrub::{Instead, Matcher, Scrub};
 use crate::rules::token::{
-    BoxToken, GrantValue, TOKEN_LENGTH, find_grants, find_tokens, holds_grant_shape,
-    holds_token_shape, shapes,
+    BoxToken, GrantValue, TOKEN_LENGTH, find_tokens, holds_grant_shape, holds_token_shape, shapes,
 };
 
 /// What a request shows for itself.
@@ -88,20 +87,6 @@ pub fn shown_grant(headers: &HeaderMap) -> Option<GrantValue> {
     let mut lines = headers.get_all(CHANT_GRANT).into_iter();
     let only = lines.next().filter(|_| lines.next().is_none())?;
     GrantValue::parse(only.as_bytes())
-}
-
-/// Every grant that stands in a request's `chant-grant` lines, shown well or
-/// not: what must not leave in its body.
-#[must_use]
-pub fn carried_grants(headers: &HeaderMap) -> Vec<GrantValue> {
-    let lines = headers.get_all(CHANT_GRANT).into_iter();
-    let mut carried: Vec<GrantValue> = Vec::new();
-    for grant in lines.flat_map(|line| find_grants(line.as_bytes())) {
-        if !carried.contains(&grant) {
-            carried.push(grant);
-        }
-    }
-    carried
 }
 
 /// Where something of a grant's shape stands that is not its own header, in
@@ -462,6 +447,71 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_is_shown_by_one_well_formed_line_alone() {
+        let grant = GrantValue::from_random(&[5; 32]);
+        let text = grant.as_str().to_owned();
+        let check = |lines: &[&str], expected: bool| {
+            let lines: Vec<_> = lines
+                .iter()
+                .map(|line| ("chant-grant", (*line).to_owned()))
+                .collect();
+            let shown = shown_grant(&headers(&lines));
+            assert_eq!(shown, expected.then(|| grant.clone()), "{lines:?}");
+        };
+        check(&[&text], true);
+        check(&[], false);
+        check(&[&text, &text], false);
+        check(&[&text, ""], false);
+        check(&[&format!("Bearer {text}")], false);
+        check(&[&format!("{text},")], false);
+        check(&["anything"], false);
+        check(&[token(5).as_str()], false);
+    }
+
+    #[test]
+    fn a_grant_elsewhere_is_seen_in_any_spelling() {
+        let grant = GrantValue::from_random(&[5; 32]);
+        let text = grant.as_str();
+        let own = [HeaderName::from_static("x-key")];
+        let check = |name: &'static str, value: String, target: &str, expected: Option<&str>| {
+            let found = stray_grant(&headers(&[(name, value)]), target, &own);
+            assert_eq!(found.as_deref(), expected, "{name} {target}");
+        };
+        let none = || "x".to_owned();
+        check("chant-grant", text.to_owned(), "/v1", None);
+        check("authorization", format!("Bearer {text}"), "/v1", None);
+        check("x-key", text.to_owned(), "/v1", None);
+        check("x-a", token(1).as_str().to_owned(), "/v1", None);
+        let basic = format!("Basic {}", STANDARD.encode(format!("a:{text}")));
+        for value in [text.to_owned(), text.replace('_', "%5f"), basic] {
+            check("x-a", value, "/v1", Some("the header x-a"));
+        }
+        let once = text.replace('j', "%6A");
+        let twice = text.replace('j', "%256A");
+        for spelled in [text, &once, &twice] {
+            let query = format!("/v1?a={spelled}");
+            check("x-a", none(), &query, Some("the query"));
+            let path = format!("/v1/{spelled}/x?a=1");
+            check("x-a", none(), &path, Some("the path"));
+        }
+        check("x-a", none(), "/v1?a=jfg_short", None);
+    }
+
+    #[test]
+    fn a_plugin_sees_no_grant() {
+        let grant = GrantValue::from_random(&[5; 32]);
+        let text = grant.as_str();
+        let stars = "*".repeat(TOKEN_LENGTH);
+        let body = Bytes::from(format!("{{\"a\": \"{text}\"}}"));
+        assert_eq!(mask_body(body, None), format!("{{\"a\": \"{stars}\"}}"));
+        assert!(!mask_query(&format!("a={text}&b=1")).contains("jfg_"));
+        let shown = headers(&[("x-a", format!("x={text}")), ("x-b", "b".to_owned())]);
+        let names = ["x-a", "x-b"].map(HeaderName::from_static);
+        let expected = [("x-b".to_owned(), b"b".to_vec())];
+        assert_eq!(without_tokens(&shown, &names), expected);
+    }
+
+    #[test]
     fn a_plugin_sees_no_token_in_the_query() {
         let one = token(4);
         let masked = mask_query(&format!("a=1&key={}&b=%20", one.as_str()));
@@ -470,5 +520,42 @@ mod tests {
             masked.starts_with("a=1&***=") && masked.ends_with("&b=%20"),
             "{masked}"
         );
+    }
+
+    #[test]
+    fn a_body_that_a_plugin_sees_holds_no_token_and_no_grant() {
+        let token = BoxToken::from_random(&[7; 32]);
+        let other = BoxToken::from_random(&[9; 32]);
+        let grant = other.as_str().replace("jft_", "jfg_");
+        let check = |text: String, shown: Option<&BoxToken>, stars: usize| {
+            let length = text.len();
+            let masked = mask_body(Bytes::from(text), shown);
+            assert_eq!(masked.len(), length);
+            let found = masked.iter().filter(|byte| **byte == b'*').count();
+            assert_eq!(found, stars, "{masked:?}");
+        };
+        check(
+            format!("a {} b", token.as_str()),
+            Some(&token),
+            TOKEN_LENGTH,
+        );
+        check(format!("a{}b", token.as_str()), Some(&token), TOKEN_LENGTH);
+        check(
+            format!("{} {grant}", other.as_str()),
+            Some(&token),
+            2 * TOKEN_LENGTH,
+        );
+        check(
+            format!("{} {grant}", other.as_str()),
+            None,
+            2 * TOKEN_LENGTH,
+        );
+        // Of its last character in base64, two bits belong to what follows.
+        check(
+            STANDARD.encode(token.as_str()),
+            Some(&token),
+            TOKEN_LENGTH * 8 / 6,
+        );
+        check("jft_short and nothing".to_owned(), Some(&token), 0);
     }
 }

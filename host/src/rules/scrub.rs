@@ -20,7 +20,7 @@ use std::ops::Range;
 use aho_corasick::packed::{Config, MatchKind, Searcher};
 use aho_corasick::{AhoCorasick, Span};
 
-use crate::rules::scrub::needle::Needle;
+use crate::rules::scrub::needle::{ByteSet, Needle};
 
 pub use crate::rules::scrub::stream::{Instead, Scrub};
 pub use crate::rules::scrub::text::{find_maybe_encoded, percent_decoded, percent_encoded, splice};
@@ -29,6 +29,8 @@ pub use crate::rules::scrub::text::{find_maybe_encoded, percent_decoded, percent
 pub struct Matcher {
     needles: Vec<Needle>,
     starts: Starts,
+    /// Which bytes stand in any form.
+    bytes: ByteSet,
     /// Whether `+` may stand for a byte of a form: for a space.
     spaced: bool,
 }
@@ -81,8 +83,11 @@ impl Matcher {
             Some(searcher) => Starts::Packed(searcher),
             None => Starts::Automaton(AhoCorasick::new(&beginnings).ok()?),
         };
+        let mut bytes = ByteSet::default();
+        needles.iter().for_each(|needle| needle.add_to(&mut bytes));
         Some(Self {
-            spaced: needles.iter().any(|needle| needle.holds(b' ')),
+            spaced: bytes.holds(b' '),
+            bytes,
             needles,
             starts,
         })
@@ -139,7 +144,18 @@ impl Matcher {
 
     fn escaped_at(&self, text: &[u8], at: usize, found: &mut Found) {
         let rest = text.get(at..).unwrap_or_default();
+        // The common case, such as `\n` or `\"`, in a few instructions.
+        if let [b'\\', mark, ..] = rest
+            && spelling::ends_escape(*mark)
+            && spelling::unescaped(*mark).is_none_or(|byte| !self.bytes.holds(byte))
+        {
+            return;
+        }
         let broken_off = spelling::meanings(rest, |byte| {
+            // Most escapes are of bytes that no form holds.
+            if !self.bytes.holds(byte) {
+                return;
+            }
             for needle in self.needles.iter().filter(|needle| needle.holds(byte)) {
                 for offset in needle.offsets_of(byte) {
                     if needle.stands_before(text, at, offset) {

@@ -168,10 +168,16 @@ pub fn find_tokens(text: &[u8]) -> Vec<(usize, BoxToken)> {
         .collect()
 }
 
-/// The grants that stand in a text as they are.
-pub fn find_grants(text: &[u8]) -> impl Iterator<Item = GrantValue> {
-    let starts = memchr::memmem::find_iter(text, GRANT_PREFIX.as_bytes());
-    starts.filter_map(|start| GrantValue::parse(text.get(start..start + TOKEN_LENGTH)?))
+/// Where something has the shape of a box's token or a grant, whatever stands
+/// around it.
+pub fn shapes(text: &[u8]) -> impl Iterator<Item = usize> {
+    SHAPES.into_iter().flat_map(|prefix| {
+        memchr::memmem::find_iter(text, prefix).filter(|start| {
+            let from = start + prefix.len();
+            text.get(from..from + SHAPE_LENGTH)
+                .is_some_and(|rest| rest.iter().all(|byte| is_token_byte(*byte)))
+        })
+    })
 }
 
 /// Whether a text holds anything with the shape of a box's token or a grant.
@@ -192,19 +198,12 @@ pub fn holds_grant_shape(text: &[u8]) -> bool {
     let twice: Vec<u8> = percent_decode(&decoded).collect();
     [text, &decoded, &twice]
         .into_iter()
-        .any(|text| find_grants(text).next().is_some())
+        .any(|text| shapes(text).any(|start| is_grant_at(text, start)))
 }
 
-/// Where something has the shape of a box's token or a grant, whatever stands
-/// around it; each is [`TOKEN_LENGTH`] bytes long.
-pub fn shapes(text: &[u8]) -> impl Iterator<Item = usize> {
-    SHAPES.into_iter().flat_map(|prefix| {
-        memchr::memmem::find_iter(text, prefix).filter(|start| {
-            let from = start + prefix.len();
-            text.get(from..from + SHAPE_LENGTH)
-                .is_some_and(|rest| rest.iter().all(|byte| is_token_byte(*byte)))
-        })
-    })
+fn is_grant_at(text: &[u8], start: usize) -> bool {
+    text.get(start..)
+        .is_some_and(|rest| rest.starts_with(GRANT_PREFIX.as_bytes()))
 }
 
 fn has_shape(text: &[u8], prefix: &str) -> bool {
@@ -271,8 +270,11 @@ mod tests {
         check("jfg_", false);
         check("", false);
         let twice = format!("x{text}, {text}y jfg_short");
-        assert_eq!(find_grants(twice.as_bytes()).count(), 2);
         assert_eq!(shapes(twice.as_bytes()).collect::<Vec<_>>(), [1, 50]);
+        assert!(holds_grant_shape(twice.as_bytes()));
+        let token = text.replace("jfg_", "jft_");
+        assert!(!holds_grant_shape(token.as_bytes()));
+        assert_eq!(shapes(token.as_bytes()).count(), 1);
     }
 
     #[test]

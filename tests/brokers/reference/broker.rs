@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -72,7 +72,7 @@ impl Broker {
             .unwrap_or_else(|| panic!("the environment has no {pointer}"))
     }
 
-    pub async fn answer(&self, request: Request<Incoming>) -> Reply {
+    pub async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map(|body| body.to_bytes());
         let asked = Asked {
@@ -93,7 +93,7 @@ impl Broker {
         reply
     }
 
-    async fn route(&self, asked: &Asked) -> Reply {
+    async fn route(self: &Arc<Self>, asked: &Asked) -> Reply {
         let caller = self.caller(asked);
         if asked.path == "/api/box/declaration" {
             return self.declare(asked, caller);
@@ -113,6 +113,10 @@ impl Broker {
         if let Some(refused) = rule::refused(self, &caller, &route) {
             if self.breaks(Fault::TouchUpstreamBeforeRefusing) {
                 self.touch().await;
+            }
+            if self.breaks(Fault::TouchUpstreamWhileRefusing) {
+                let broker = Arc::clone(self);
+                tokio::spawn(async move { broker.touch().await });
             }
             return refused;
         }

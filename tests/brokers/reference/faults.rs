@@ -31,6 +31,8 @@ pub enum Fault {
     RefuseWithoutWords,
     /// Asks an upstream before it refuses.
     TouchUpstreamBeforeRefusing,
+    /// Asks an upstream while it refuses, and does not wait for it.
+    TouchUpstreamWhileRefusing,
     /// Names another model than was asked.
     RenameModel,
     /// Leaves a question without an answer.
@@ -101,7 +103,7 @@ pub enum Fault {
     IgnoreTerm,
 }
 
-const ALL: [(&str, Fault); 48] = [
+const ALL: [(&str, Fault); 49] = [
     ("keep-foreign-entries", Fault::KeepForeignEntries),
     ("know-every-token", Fault::KnowEveryToken),
     ("take-malformed-reports", Fault::TakeMalformedReports),
@@ -118,6 +120,10 @@ const ALL: [(&str, Fault); 48] = [
     (
         "touch-upstream-before-refusing",
         Fault::TouchUpstreamBeforeRefusing,
+    ),
+    (
+        "touch-upstream-while-refusing",
+        Fault::TouchUpstreamWhileRefusing,
     ),
     ("rename-model", Fault::RenameModel),
     ("skip-question", Fault::SkipQuestion),

@@ -93,6 +93,7 @@ async fn accept(listener: &TcpListener, broker: &Arc<Broker>) {
 
 async fn connection(mut stream: TcpStream, broker: Arc<Broker>) {
     if broker.breaks(Fault::Hang) {
+        eprintln!("asked");
         tokio::time::sleep(Duration::from_secs(3600)).await;
     }
     if broker.breaks(Fault::Garbage) {

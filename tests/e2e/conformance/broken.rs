@@ -97,6 +97,15 @@ async fn every_broken_rule_fails_its_check_and_no_other() {
     }
 }
 
+/// What is sent on while the refusal is answered is seen, too, though it comes
+/// after the answer.
+#[tokio::test]
+async fn a_refusal_that_is_sent_on_all_the_same_is_seen() {
+    let judged = judge("--touch-upstream-while-refusing", &[]).await;
+    assert_ne!(judged.code, Some(0), "{judged:#?}");
+    assert!(judged.stdout.contains("received GET /v1/models"));
+}
+
 #[test]
 fn every_check_of_the_table_has_a_broker_that_fails_it() {
     let failed: BTreeSet<&str> = FAULTS

@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use jackfield_tests::plugins::{Plugin, component};
+use jackfield_tests::plugins::{Plugin, component, root};
 use jackfield_tests::soon;
 use jackfield_tests::suite;
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
+
+use super::{ALL_FOUR, TABLE};
 
 /// A folder with the components of these plugins.
 fn folder(plugins: &[Plugin]) -> tempfile::TempDir {
@@ -21,37 +23,46 @@ fn folder(plugins: &[Plugin]) -> tempfile::TempDir {
     folder
 }
 
+/// The plugins that ship. Each serves the capability of its name.
+const SHIPPED: [Plugin; 4] = [
+    Plugin::Inference,
+    Plugin::Egress,
+    Plugin::Feedback,
+    Plugin::Fountain,
+];
+
+/// All four capabilities, and one that the host has never heard of: the
+/// component of the example, dropped in, and the probes that lie beside it.
 #[tokio::test]
-async fn the_host_passes_what_it_serves() {
-    let plugins = folder(&[Plugin::Inference, Plugin::Egress]);
+async fn the_host_passes_with_all_four_capabilities_and_an_extra_one() {
+    let plugins = folder(&SHIPPED);
+    let notes = component(Path::new(crate::BINARY), Plugin::Notes);
     let flags = format!(
-        "serve --conformance --plugins-dir '{}'",
-        plugins.path().display()
+        "serve --conformance --plugins-dir '{}' --extra-plugin '{}'",
+        plugins.path().display(),
+        notes.display()
     );
     let start = suite::shell(Path::new(crate::BINARY), &flags);
+    let extra = root().join("plugins/examples/notes/extra.json");
+    let extra = extra.display().to_string();
     let arguments = [
         "--start",
         &start,
         "--capabilities",
-        "inference,egress",
+        ALL_FOUR,
+        "--extra",
+        &extra,
+        // A broker word that has to be written with care.
         "--broker",
         "a \"word\"",
     ];
     let judged = suite::judge(crate::BINARY, &arguments).await;
-    // `/decide` is not served yet.
-    let failed = judged.checks("FAIL");
-    let expected: Vec<&str> = failed
-        .iter()
-        .copied()
-        .filter(|id| !id.starts_with("decide-"))
-        .collect();
-    assert_eq!(expected, ["unreported-refused"], "{judged:#?}");
-    assert!(
-        judged
-            .stdout
-            .contains("a decide request: expected 403, got 404")
-    );
-    assert!(!judged.stdout.contains("a Messages call: "), "{judged:#?}");
+    assert_eq!(judged.code, Some(0), "{judged:#?}");
+    let passed = judged.checks("ok");
+    assert_eq!(passed.len(), TABLE.len() + 8, "{judged:#?}");
+    assert!(TABLE.iter().all(|id| passed.contains(id)));
+    // Its own input was its end: nobody had to ask again.
+    assert!(!judged.stdout.contains("ended it"), "{judged:#?}");
 }
 
 #[tokio::test]

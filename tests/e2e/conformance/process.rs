@@ -2,11 +2,10 @@
 //! nothing which it does hangs the suite or brings it down.
 
 use std::process::Stdio;
-use std::time::Duration;
 
+use jackfield_tests::soon;
 use jackfield_tests::suite::{self, Judged};
-use jackfield_tests::{contains, soon};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{TABLE, judge, reference};
 
@@ -138,41 +137,43 @@ async fn a_command_is_ended_with_everything_it_started() {
     assert_eq!(summary["summary"]["ended_by"], "closed input");
 }
 
-/// A signal ends the run, and the broker with it.
+/// A signal ends the run, and the broker with it: while it starts, and while it
+/// is asked.
 #[tokio::test]
 async fn a_stopped_suite_leaves_no_broker_behind() {
-    let command = format!("echo $$ >&2; {}", reference("--hang --ignore-input"));
-    let mut child = suite::command(crate::BINARY, &["--start", &command])
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the binary starts");
-    let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
-    let mut line = String::new();
-    soon("the broker runs", errors.read_line(&mut line))
-        .await
-        .expect("text");
-    let broker: i32 = line.trim().parse().expect("a process id");
-    let suite = child.id().and_then(|id| i32::try_from(id).ok());
-    let suite = suite
-        .and_then(rustix::process::Pid::from_raw)
-        .expect("a process id");
-    rustix::process::kill_process(suite, rustix::process::Signal::TERM).expect("a signal");
-    let limit = Duration::from_secs(60);
-    let status = tokio::time::timeout(limit, child.wait())
-        .await
-        .expect("it ends")
-        .expect("a status");
-    assert_eq!(status.code(), Some(125));
-    let mut rest = Vec::new();
-    soon("all is said", errors.read_to_end(&mut rest))
-        .await
-        .expect("bytes");
-    assert!(
-        contains(&rest, b"the run was stopped"),
-        "{}",
-        String::from_utf8_lossy(&rest)
-    );
-    assert!(is_gone(broker), "the broker lives");
+    for (faults, event) in [
+        ("--no-line --ignore-input", ""),
+        ("--hang --ignore-input", "asked"),
+    ] {
+        let command = format!("echo $$ >&2; {}", reference(faults));
+        let mut child = suite::command(crate::BINARY, &["--start", &command])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the binary starts");
+        let mut errors = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let mut line = async || {
+            let line = soon("the broker says something", errors.next_line()).await;
+            line.expect("text").expect("a line")
+        };
+        let broker: i32 = line().await.parse().expect("a process id");
+        if !event.is_empty() {
+            assert_eq!(line().await, event);
+        }
+        let suite = child.id().and_then(|id| i32::try_from(id).ok());
+        let suite = suite.and_then(rustix::process::Pid::from_raw);
+        let term = rustix::process::Signal::TERM;
+        rustix::process::kill_process(suite.expect("a process id"), term).expect("a signal");
+        let status = soon("the suite ends", child.wait())
+            .await
+            .expect("a status");
+        assert_eq!(status.code(), Some(125), "{faults}");
+        let mut rest = String::new();
+        while let Some(line) = soon("all is said", errors.next_line()).await.expect("text") {
+            rest.push_str(&line);
+        }
+        assert!(rest.contains("the run was stopped"), "{faults}: {rest}");
+        assert!(is_gone(broker), "{faults}: the broker lives");
+    }
 }
 
 /// Whether a process has ended; one that nobody has waited for yet has, too.

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use crate::relay::decode::{Decoder, Undecodable};
 use crate::rules::codings::Coding;
 
-pub(crate) const CODINGS: [Coding; 4] =
+pub(in crate::relay) const CODINGS: [Coding; 4] =
     [Coding::Gzip, Coding::Deflate, Coding::Brotli, Coding::Zstd];
 
 /// A coding's name.
-pub(crate) fn name(coding: Coding) -> &'static str {
+pub(in crate::relay) fn name(coding: Coding) -> &'static str {
     match coding {
         Coding::Gzip => "gzip",
         Coding::Deflate => "deflate",
@@ -22,7 +22,7 @@ pub(crate) fn name(coding: Coding) -> &'static str {
 
 /// Encodes these pieces, each flushed: what is sent for it before the next
 /// exists. The last is the end.
-pub(crate) fn encoded(coding: Coding, pieces: &[&[u8]]) -> Vec<Vec<u8>> {
+pub(in crate::relay) fn encoded(coding: Coding, pieces: &[&[u8]]) -> Vec<Vec<u8>> {
     use flate2::Compression;
     use flate2::write::{GzEncoder, ZlibEncoder};
     let level = Compression::default();
@@ -71,7 +71,7 @@ fn written<W: Write>(
 }
 
 /// All at once.
-pub(crate) fn whole(coding: Coding, text: &[u8]) -> Vec<u8> {
+pub(in crate::relay) fn whole(coding: Coding, text: &[u8]) -> Vec<u8> {
     encoded(coding, &[text]).concat()
 }
 

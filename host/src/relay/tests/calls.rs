@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
+use crate::relay::decode::tests::{CODINGS, name, whole};
 use crate::relay::tests::line::{Upstream, field, within};
 use crate::relay::tests::stage::{Script, VALUE, relay, token};
 use crate::relay::{CallLimits, CallRoom, Lease, seal_call};
@@ -176,4 +177,45 @@ async fn a_call_that_breaks_off_brings_nothing() {
     };
     let (answer, ()) = tokio::join!(call(&upstream, LIMITS), serve);
     assert_eq!(answer.unwrap_err(), CallFailure::Broken);
+}
+
+/// What a call brings of an answer that is encoded.
+async fn encoded_call(
+    codings: &str,
+    body: &[u8],
+    limits: CallLimits,
+) -> Result<CallAnswer, CallFailure> {
+    let upstream = Upstream::start().await;
+    let serve = async {
+        let mut line = upstream.accept().await;
+        let head = line.head().await;
+        assert_eq!(field(&head, "accept-encoding"), ["identity"]);
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Encoding: {codings}\r\nDigest: x\r\nContent-Length: {length}\r\n\r\n"
+        );
+        line.send([head.as_bytes(), body].concat()).await;
+        line.rest().await;
+    };
+    tokio::join!(call(&upstream, limits), serve).0
+}
+
+#[tokio::test]
+async fn an_encoded_call_is_decoded_and_scrubbed() {
+    let text = format!("the key is {VALUE}");
+    for coding in CODINGS {
+        let body = whole(coding, text.as_bytes());
+        let answer = encoded_call(name(coding), &body, LIMITS).await.unwrap();
+        assert_eq!(answer.body, "the key is ********", "{coding:?}");
+        assert!(answer.headers.is_empty(), "{:?}", answer.headers);
+
+        let cut = encoded_call(name(coding), &body[..body.len() - 1], LIMITS).await;
+        assert_eq!(cut.unwrap_err(), CallFailure::Broken, "{coding:?}");
+        // What counts is what it becomes.
+        let long = whole(coding, &[b'x'; 101]);
+        let long = encoded_call(name(coding), &long, LIMITS).await;
+        assert_eq!(long.unwrap_err(), CallFailure::TooLarge, "{coding:?}");
+    }
+    let unknown = encoded_call("compress", b"x", LIMITS).await;
+    assert_eq!(unknown.unwrap_err(), CallFailure::Broken);
 }

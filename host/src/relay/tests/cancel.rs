@@ -123,3 +123,12 @@ async fn a_cut_lease_ends_an_upload_that_outlives_its_answer() {
     script.lease.cancel();
     line.rest().await;
 }
+
+#[tokio::test]
+async fn what_is_revoked_before_it_is_sent_is_not_sent() {
+    let (upstream, mut client, script, _broker) = stage().await;
+    script.lease.cancel();
+    client.send("GET / HTTP/1.1\r\nHost: b\r\n\r\n").await;
+    assert!(client.head().await.starts_with("HTTP/1.1 403 "));
+    assert!(upstream.is_untouched());
+}

@@ -20,13 +20,13 @@ use crate::relay::tests::stage::{Broker, Script, VALUE, relay, relay_with};
 use crate::relay::{PoolLimits, RelaySettings};
 use crate::rules::origin::Origin;
 
-type Fed =
+pub(super) type Fed =
     StreamBody<futures_util::stream::BoxStream<'static, Result<Frame<Bytes>, std::io::Error>>>;
 
 /// What feeds a body, frame by frame.
-type Feed = mpsc::Sender<Result<Frame<Bytes>, std::io::Error>>;
+pub(super) type Feed = mpsc::Sender<Result<Frame<Bytes>, std::io::Error>>;
 
-fn fed() -> (Feed, Fed) {
+pub(super) fn fed() -> (Feed, Fed) {
     let (feed, frames) = mpsc::channel(1);
     let frames = futures_util::stream::unfold(frames, |mut frames| async {
         frames.recv().await.map(|frame| (frame, frames))
@@ -34,20 +34,20 @@ fn fed() -> (Feed, Fed) {
     (feed, StreamBody::new(Box::pin(frames)))
 }
 
-fn data(bytes: impl Into<Bytes>) -> Result<Frame<Bytes>, std::io::Error> {
+pub(super) fn data(bytes: impl Into<Bytes>) -> Result<Frame<Bytes>, std::io::Error> {
     Ok(Frame::data(bytes.into()))
 }
 
 /// A request that waits for its answer.
-struct Asked {
-    connection: usize,
-    request: Request<Incoming>,
-    answer: oneshot::Sender<Response<Fed>>,
+pub(super) struct Asked {
+    pub(super) connection: usize,
+    pub(super) request: Request<Incoming>,
+    pub(super) answer: oneshot::Sender<Response<Fed>>,
 }
 
 impl Asked {
     /// Answers with a body that is fed.
-    fn answer(self) -> Feed {
+    pub(super) fn answer(self) -> Feed {
         let (feed, body) = fed();
         assert!(self.answer.send(Response::new(body)).is_ok());
         feed
@@ -55,14 +55,14 @@ impl Asked {
 }
 
 /// An upstream that speaks HTTP/2 in TLS and answers what a test says.
-struct Upstream {
+pub(super) struct Upstream {
     origin: Origin,
     asked: mpsc::Receiver<Asked>,
     authority: Authority,
 }
 
 impl Upstream {
-    async fn start(streams: u32) -> Self {
+    pub(super) async fn start(streams: u32) -> Self {
         let authority = Authority::new(&["h2"], &["127.0.0.1"]);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("https://{}", listener.local_addr().unwrap());
@@ -72,6 +72,7 @@ impl Upstream {
             let connections = AtomicUsize::new(0);
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
+                stream.set_nodelay(true).unwrap();
                 let connection = connections.fetch_add(1, Ordering::Relaxed);
                 let (sender, acceptor) = (sender.clone(), acceptor.clone());
                 tokio::spawn(async move {
@@ -106,18 +107,18 @@ impl Upstream {
         }
     }
 
-    fn script(&self) -> Script {
+    pub(super) fn script(&self) -> Script {
         let mut script = Script::to(&self.origin);
         script.destination.extra_ca = Some(self.authority.extra.clone());
         script
     }
 
-    async fn asked(&mut self) -> Asked {
+    pub(super) async fn asked(&mut self) -> Asked {
         within(self.asked.recv()).await.unwrap()
     }
 }
 
-async fn client<B>(broker: SocketAddr) -> SendRequest<B>
+pub(super) async fn client<B>(broker: SocketAddr) -> SendRequest<B>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Unpin
@@ -125,6 +126,7 @@ where
         + 'static,
 {
     let stream = TcpStream::connect(broker).await.unwrap();
+    stream.set_nodelay(true).unwrap();
     // A box that leaves its streams room: what stalls is then ours.
     let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(256 * 1024)
@@ -136,18 +138,18 @@ where
     sender
 }
 
-fn get(path: &str) -> Request<Empty<Bytes>> {
+pub(super) fn get(path: &str) -> Request<Empty<Bytes>> {
     Request::get(format!("http://broker{path}"))
         .header("te", "trailers")
         .body(Empty::new())
         .unwrap()
 }
 
-async fn frame(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+pub(super) async fn frame(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::Error>> {
     within(body.frame()).await
 }
 
-async fn next(body: &mut Incoming) -> Bytes {
+pub(super) async fn next(body: &mut Incoming) -> Bytes {
     frame(body).await.unwrap().unwrap().into_data().unwrap()
 }
 

@@ -2,6 +2,7 @@
 //! upstream. Each test moves only when the other side has moved; the one
 //! clock is the outer limit of [`within`].
 
+mod answers;
 mod calls;
 mod cancel;
 mod connections;
@@ -12,3 +13,4 @@ mod sealing;
 mod secure;
 mod stage;
 mod streams;
+mod uploads;

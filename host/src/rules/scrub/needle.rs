@@ -16,9 +16,13 @@ const BEGINNING: usize = 8;
 pub(super) struct Needle {
     text: Zeroizing<Vec<u8>>,
     alphabet: Alphabet,
-    /// Which bytes stand in it, a bit for each.
-    bytes: [u64; 4],
+    /// Which bytes stand in it.
+    bytes: ByteSet,
 }
+
+/// A set of bytes, a bit for each.
+#[derive(Default, Clone, Copy)]
+pub(super) struct ByteSet([u64; 4]);
 
 /// Which bytes are the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,6 +40,20 @@ pub(super) struct Reach {
     pub(super) end: Option<usize>,
     /// Whether the text breaks off before it knows.
     pub(super) open: bool,
+}
+
+impl ByteSet {
+    fn add(&mut self, byte: u8) {
+        if let Some(word) = self.0.get_mut(usize::from(byte >> 6)) {
+            *word |= 1 << (byte & 63);
+        }
+    }
+
+    /// Whether a byte is in it.
+    pub(super) fn holds(self, byte: u8) -> bool {
+        let word = self.0.get(usize::from(byte >> 6));
+        word.is_some_and(|word| word >> (byte & 63) & 1 == 1)
+    }
 }
 
 impl Alphabet {
@@ -66,12 +84,8 @@ impl Needle {
     }
 
     fn new(text: Vec<u8>, alphabet: Alphabet) -> Self {
-        let mut bytes = [0; 4];
-        for byte in &text {
-            if let Some(word) = bytes.get_mut(usize::from(byte >> 6)) {
-                *word |= 1 << (byte & 63);
-            }
-        }
+        let mut bytes = ByteSet::default();
+        text.iter().for_each(|byte| bytes.add(*byte));
         Self {
             text: Zeroizing::new(text),
             alphabet,
@@ -96,9 +110,18 @@ impl Needle {
 
     /// Whether this byte stands in it.
     pub(super) fn holds(&self, byte: u8) -> bool {
-        let byte = self.alphabet.normal(byte);
-        let word = self.bytes.get(usize::from(byte >> 6));
-        word.is_some_and(|word| word >> (byte & 63) & 1 == 1)
+        self.bytes.holds(self.alphabet.normal(byte))
+    }
+
+    /// Adds the bytes that it may be spelled with to a set.
+    pub(super) fn add_to(&self, set: &mut ByteSet) {
+        for (word, own) in set.0.iter_mut().zip(self.bytes.0) {
+            *word |= own;
+        }
+        if self.alphabet == Alphabet::Base64 {
+            set.add(b'-');
+            set.add(b'_');
+        }
     }
 
     /// Where in it this byte stands.
@@ -170,7 +193,8 @@ impl Needle {
 /// The characters that a value is sure to become inside a longer base64 text,
 /// when it starts `alignment` bytes after a group of three.
 fn base64_core(value: &[u8], alignment: usize) -> Vec<u8> {
-    let padded = Zeroizing::new([&[0; 3][3 - alignment..], value].concat());
+    let mut padded = Zeroizing::new(vec![0; alignment]);
+    padded.extend_from_slice(value);
     let encoded = Zeroizing::new(STANDARD.encode(&*padded).into_bytes());
     let first = (alignment * 8).div_ceil(6);
     let last = padded.len() * 8 / 6;

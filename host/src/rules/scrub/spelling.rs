@@ -227,8 +227,13 @@ fn backslashes(text: &[u8]) -> usize {
     most.take_while(|byte| **byte == b'\\').count()
 }
 
+/// Whether a byte behind a backslash makes the escape whole.
+pub(super) fn ends_escape(mark: u8) -> bool {
+    mark != b'\\' && mark != b'u'
+}
+
 /// What stands behind one backslash for something else.
-fn unescaped(mark: u8) -> Option<u8> {
+pub(super) fn unescaped(mark: u8) -> Option<u8> {
     match mark {
         b'b' => Some(8),
         b'f' => Some(12),

@@ -66,7 +66,7 @@ fn every_cut_gives_the_same() {
             let (head, tail) = text.split_at(first);
             let two = given(scrub(VALUE, instead.clone()), &[head, tail]).concat();
             assert_eq!(two, whole, "cut at {first} of {text:?}");
-            for second in first..=text.len() {
+            for second in (first..=text.len()).step_by(3) {
                 let pieces = [&text[..first], &text[first..second], &text[second..]];
                 let three = given(scrub(VALUE, instead.clone()), &pieces).concat();
                 assert_eq!(three, whole, "cut at {first} and {second} of {text:?}");

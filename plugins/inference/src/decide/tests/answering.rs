@@ -279,6 +279,8 @@ fn when_to_come_back_is_handed_on() {
             .map(|header| String::from_utf8_lossy(&header.value).into_owned())
     };
     assert_eq!(busy("7").as_deref(), Some("7"));
+    assert_eq!(busy("soon"), None);
+    assert_eq!(busy("-1"), None);
     assert_eq!(busy("Mon, 30 Nov 2026 00:00:00 GMT"), None);
     assert_eq!(busy(""), None);
 }

@@ -155,7 +155,14 @@ fn what_cannot_be_paid_for_is_a_403() {
 #[test]
 fn what_is_not_in_the_format_is_a_422_that_says_where() {
     let check = |body: &str, words: &[&str]| {
-        refused(ask(body.as_bytes(), &caller("api-key")), 422, words);
+        let Action::Refuse(mut refusal) = planned(ask(body.as_bytes(), &caller("api-key"))) else {
+            panic!("it is not refused: {body}");
+        };
+        // What the format is stands after what is wrong, and names everything.
+        let (wrong, format) = refusal.message.split_once(". It is {").expect("both");
+        assert!(format.contains("questions"), "{format}");
+        refusal.message = wrong.to_owned();
+        refused(refusal.into(), 422, words);
     };
     let whole = |question: &str| {
         format!(r#"{{"model":"m","state":1,"questions":{{"the one":{question}}}}}"#)
@@ -164,16 +171,22 @@ fn what_is_not_in_the_format_is_a_422_that_says_where() {
     check("nonsense", &["JSON"]);
     check("[]", &["object"]);
     check("null", &["object"]);
-    check(r#"{"state":1,"questions":{"q":{}}}"#, &["model"]);
-    check(r#"{"model":"","state":1,"questions":{}}"#, &["model"]);
-    check(r#"{"model":7,"state":1,"questions":{}}"#, &["model"]);
-    check(r#"{"model":"m","questions":{"q":{}}}"#, &["state"]);
+    let q = r#"{"q":{"type":"unknown"}}"#;
+    check(&format!(r#"{{"state":1,"questions":{q}}}"#), &["model"]);
+    for model in ["\"\"", "7", "null", "{}"] {
+        let body = format!(r#"{{"model":{model},"state":1,"questions":{q}}}"#);
+        check(&body, &["model"]);
+    }
+    check(&format!(r#"{{"model":"m","questions":{q}}}"#), &["state"]);
     check(r#"{"model":"m","state":1}"#, &["questions"]);
+    for questions in ["[]", "null", "\"q\""] {
+        let body = format!(r#"{{"model":"m","state":1,"questions":{questions}}}"#);
+        check(&body, &["questions"]);
+    }
     check(
         r#"{"model":"m","state":1,"questions":{}}"#,
         &["no question"],
     );
-    check(r#"{"model":"m","state":1,"questions":[]}"#, &["questions"]);
     check(
         r#"{"model":"m","model":"n","state":1,"questions":{}}"#,
         &["model", "twice"],
