@@ -100,6 +100,36 @@ fn a_fault_is_refused_with_its_line_and_a_hint() {
     );
     check("[limits]\nhead_bytes = 10", 2, "head_bytes must be");
     check("[limits]\nrounds = -1", 2, "invalid value");
+    check(
+        "[limits]\nbuffered_bytes_per_box = 1000",
+        2,
+        "buffered_bytes_per_box must be 4194304 to",
+    );
+    check(
+        "[limits]\nbuffered_bytes_per_box = 5000000\nbuffered_bytes_per_plugin = 9999999",
+        3,
+        "buffered_bytes_per_plugin must be 10000000 to",
+    );
+    check(
+        "[limits]\nbuffered_bytes = 33554432",
+        2,
+        "buffered_bytes must be 134217728 to",
+    );
+    check(
+        "[limits]\nplugin_instances = 4\ninstances_per_plugin = 5",
+        3,
+        "instances_per_plugin must be 1 to 4, not 5",
+    );
+    check(
+        "[limits]\ninstances_per_plugin = 4\ninstances_per_box = 5",
+        3,
+        "instances_per_box must be 1 to 4, not 5",
+    );
+    check(
+        "[limits]\nlog_bytes_per_box = 9999\nlog_bytes_per_plugin = 9998",
+        3,
+        "log_bytes_per_plugin must be 9999 to",
+    );
     check("[log]\nlevel = \"inof\"", 2, "did you mean \"info\"?");
     check("[env]\n\"A-B\" = \"x\"", 2, "variable's name");
     check("[env]\nA = \"{NAME}\"", 2, "{public_url}");
@@ -180,6 +210,22 @@ fn what_is_written_is_what_holds() {
     assert_eq!(
         config.local_url("[::]:443".parse().unwrap()),
         "https://[::1]:443"
+    );
+}
+
+#[test]
+fn a_limit_that_is_not_said_fits_those_that_are() {
+    let limits = |text: &str| parse(&format!("[limits]\n{text}")).unwrap().limits;
+    let roomy = limits("buffered_body_bytes = 67108864\nlog_bytes_per_box = 33554432");
+    assert_eq!(roomy.buffered_bytes_per_box, 67_108_864);
+    assert_eq!(roomy.buffered_bytes_per_plugin, 134_217_728);
+    assert_eq!(roomy.log_bytes_per_plugin, 33_554_432);
+    let one = limits("plugin_instances = 1");
+    assert_eq!((one.instances_per_plugin, one.instances_per_box), (1, 1));
+    let many = limits("plugin_instances = 1000");
+    assert_eq!(
+        (many.instances_per_plugin, many.instances_per_box),
+        (500, 125)
     );
 }
 
