@@ -328,13 +328,22 @@ impl Host {
             .expect("standard output is text")
     }
 
+    /// Its process id.
+    ///
+    /// # Panics
+    /// When it has ended.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id().expect("the host runs")
+    }
+
     /// The most memory that it has held so far, in bytes.
     ///
     /// # Panics
     /// When the system does not tell.
     #[must_use]
     pub fn peak_memory(&self) -> u64 {
-        let id = self.child.id().expect("the host runs");
+        let id = self.id();
         let status = fs::read_to_string(format!("/proc/{id}/status")).expect("a status");
         let kibibytes = status
             .lines()
