@@ -28,14 +28,14 @@ pub struct Contender {
     /// Where it is reached.
     pub target: Target,
     id: u32,
-    _alive: Alive,
+    _alive: Box<dyn Alive>,
 }
 
-/// Ends the processes when it is dropped.
-enum Alive {
-    Bare { _proxy: Child, _upstream: Child },
-    Host(#[expect(dead_code, reason = "it is held, not read")] Box<World>),
-}
+/// Ends what it holds when it is dropped.
+trait Alive {}
+
+impl Alive for (Child, Child) {}
+impl Alive for World {}
 
 /// What a process has spent.
 #[derive(Debug, Default)]
@@ -72,10 +72,7 @@ impl Contender {
                 token: "a-token-of-the-baseline".to_owned(),
             },
             id: proxy.id().context("the proxy runs")?,
-            _alive: Alive::Bare {
-                _proxy: proxy,
-                _upstream: upstream,
-            },
+            _alive: Box::new((proxy, upstream)),
         };
         Ok(vec![bare, host(upstream_at).await?])
     }
@@ -129,7 +126,7 @@ async fn host(upstream: SocketAddr) -> Result<Contender> {
             token,
         },
         id: world.host().id(),
-        _alive: Alive::Host(Box::new(world)),
+        _alive: Box::new(world),
     })
 }
 
@@ -155,7 +152,7 @@ pub fn announce(address: SocketAddr) -> Result<()> {
 
 /// Waits until whoever started this part lets go of it.
 pub async fn input_closed() {
-    let mut nothing = [0; 1];
+    let mut said = Vec::new();
     // An error is an end, too.
-    tokio::io::stdin().read(&mut nothing).await.ok();
+    tokio::io::stdin().read_to_end(&mut said).await.ok();
 }
