@@ -309,12 +309,22 @@ async fn a_box_takes_no_more_than_its_part_of_a_plugins_instances() {
         200,
         "another box is served"
     );
+    let request = messages().bearer(&world.token);
+    assert_eq!(
+        world.send(&request).await.status,
+        200,
+        "another plugin is asked"
+    );
     let (mut waited, mut next) = (0, Some(first));
     while let Some(answer) = next {
         next = looping.join_next().await;
         let answer = answer.expect("no panic");
         if answer.status == 429 {
-            is_over(&answer, 429, &["box-a", "1, instances_per_box"]);
+            is_over(
+                &answer,
+                429,
+                &["box-a", "plugin liar", "1, instances_per_box"],
+            );
             waited += 1;
         } else {
             // Stopped, or given up where the machine is slow.

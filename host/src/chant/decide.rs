@@ -79,7 +79,7 @@ impl Chant {
 
         let asking = asked.of.map(|(caller, _)| caller.box_name());
         let mut held = self.0.limits.room(asking, Some(name));
-        let instance = self.0.limits.instance(asking).await?;
+        let instance = self.0.limits.instance(name, asking).await?;
         let decision = plugin.decide(asked.shown).await.map_err(Failure::Call)?;
         let Some(said) = decision.words() else {
             return Ok(None);
@@ -180,7 +180,7 @@ impl Chant {
             let (state, answers) = self
                 .meet(need, name, caller, &credential_headers, &offered, &mut held)
                 .await?;
-            let _instance = self.0.limits.instance(asking).await?;
+            let _instance = self.0.limits.instance(name, asking).await?;
             step = plugin.resume(state, answers).await.map_err(Failure::Call)?;
         }
     }

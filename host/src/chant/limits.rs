@@ -25,7 +25,7 @@ pub struct LimitSettings {
     pub requests_per_box: usize,
     /// Requests of one plugin in flight.
     pub requests_per_plugin: usize,
-    /// Instances that are asked for one box at a time.
+    /// Instances of one plugin that are asked for one box at a time.
     pub instances_per_box: usize,
     /// How long a request waits for one.
     pub instance_wait: Duration,
@@ -73,7 +73,9 @@ pub(super) struct Limits {
     settings: LimitSettings,
     strangers: Arc<Semaphore>,
     requests: Shares<PluginName>,
-    instances: Shares<Option<BoxName>>,
+    /// Of a plugin and a box, so that a plugin that loops takes nothing from
+    /// what the box asks of others.
+    instances: Shares<(PluginName, Option<BoxName>)>,
     rooms: Arc<Rooms>,
     pub(super) log: LogRoom,
 }
@@ -124,12 +126,13 @@ impl Limits {
         })
     }
 
-    /// Waits until one more instance may be asked for a box.
+    /// Waits until one more instance of a plugin may be asked for a box.
     pub(super) async fn instance(
         &self,
+        plugin: &PluginName,
         box_name: Option<&BoxName>,
     ) -> Result<OwnedSemaphorePermit, Over> {
-        let share = self.instances.of(&box_name.cloned());
+        let share = self.instances.of(&(plugin.clone(), box_name.cloned()));
         if let Ok(instance) = share.clone().try_acquire_owned() {
             return Ok(instance);
         }
@@ -142,8 +145,8 @@ impl Limits {
                 Err(Over::new(
                     Limit::InstancesPerBox,
                     format!(
-                        "{who} as many requests that plugins are deciding as it may ({most}, instances_per_box), and \
-                         none of them ended in time. Send fewer at once."
+                        "{who} as many requests that the plugin {plugin} is deciding as it may ({most}, \
+                         instances_per_box), and none of them ended in time. Send fewer at once."
                     ),
                     Some(A_MOMENT),
                 ))

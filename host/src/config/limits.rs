@@ -63,7 +63,7 @@ pub struct Limits {
     pub plugin_instances: u32,
     /// Instances of one plugin at one time.
     pub instances_per_plugin: u32,
-    /// Instances that are asked for one box at one time.
+    /// Instances of one plugin that are asked for one box at one time.
     pub instances_per_box: u32,
 }
 

@@ -104,7 +104,7 @@ pub enum Limit {
     BufferedBytesPerPlugin,
     /// Bytes held in memory.
     BufferedBytes,
-    /// Instances that are asked for one box.
+    /// Instances of one plugin that are asked for one box.
     InstancesPerBox,
     /// Instances of one plugin, or of all.
     InstancesPerPlugin,
