@@ -46,7 +46,8 @@ fn plugin(criterion: &mut Criterion) {
 /// What stands before and after the plugin on every request.
 fn rules(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("rules");
-    let report = br#"{"capabilities":[{"name":"inference","broker":"lobby","scope":["agent","decide"]},
+    let report =
+        br#"{"capabilities":[{"name":"inference","broker":"lobby","scope":["agent","decide"]},
         {"name":"egress","broker":"lobby","scope":["OPENAI","GITHUB"]}]}"#;
     group.bench_function("read a report", |bencher| {
         bencher.iter(|| parse_report(black_box(report), "lobby"));
@@ -127,7 +128,12 @@ async fn live() -> (Plugins, Arc<LivePlugin>) {
 }
 
 fn request(headers: usize) -> ShownRequest {
-    let header = |number| (format!("x-shown-{number}"), b"a value of some length".to_vec());
+    let header = |number| {
+        (
+            format!("x-shown-{number}"),
+            b"a value of some length".to_vec(),
+        )
+    };
     ShownRequest {
         method: Method::POST,
         prefix: "/llm/anthropic".to_owned(),

@@ -70,7 +70,11 @@ fn plan(words: &[&str]) -> Result<Option<Plan>> {
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let mut value = || words.next().with_context(|| format!("{word} needs a value"));
+        let mut value = || {
+            words
+                .next()
+                .with_context(|| format!("{word} needs a value"))
+        };
         match *word {
             // What `cargo bench` adds.
             "--bench" => {}

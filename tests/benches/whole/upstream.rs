@@ -60,7 +60,8 @@ fn json(size: usize) -> Vec<u8> {
 }
 
 fn events() -> Vec<Vec<u8>> {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut pieces = vec![head.as_bytes().to_vec()];
     for index in 0..32 {
         let event = format!(

@@ -18,7 +18,10 @@ fuzz_target!(|data: &[u8]| {
     for entry in &kept.entries {
         let words = &entry.words;
         assert!(words.len() <= 20 * 50);
-        let each_once = words.iter().enumerate().all(|(at, word)| !words[..at].contains(word));
+        let each_once = words
+            .iter()
+            .enumerate()
+            .all(|(at, word)| !words[..at].contains(word));
         assert!(each_once, "a word is kept twice");
         assert!(hold_to_rule(Some(&kept), "lobby", &entry.name, words).is_ok());
     }

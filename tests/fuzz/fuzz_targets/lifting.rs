@@ -12,9 +12,7 @@ use http::Method;
 use jackfield::plugins::{Approve, LivePlugin, PluginSettings, Plugins};
 use jackfield::rules::names::{PluginName, ScopeWord, UpstreamName};
 use jackfield::rules::plan::{Answers, SaidStep, ShownCaller, ShownRequest, Target};
-use jackfield::rules::plan_check::{
-    Bounds, CheckedAction, check_need, check_plan, check_words,
-};
+use jackfield::rules::plan_check::{Bounds, CheckedAction, check_need, check_plan, check_words};
 use jackfield::store::memory::{Awkward, open_memory};
 use jackfield_fuzz::forger;
 use libfuzzer_sys::fuzz_target;
@@ -100,7 +98,11 @@ fn hold(plugin: &LivePlugin, step: SaidStep) {
                 return;
             };
             assert!(plan.writes.len() <= 64 && plan.journal.len() <= 64 && plan.owns.len() <= 64);
-            assert!(plan.owns.iter().all(|thing| thing.kind.as_str() == "things"));
+            assert!(
+                plan.owns
+                    .iter()
+                    .all(|thing| thing.kind.as_str() == "things")
+            );
             match plan.action {
                 CheckedAction::Forward(forward) => {
                     let outbound = &forward.get().outbound;
@@ -182,11 +184,16 @@ fn stage() -> &'static Stage {
                 ..PluginSettings::default()
             };
             let store = open_memory(Awkward::default());
-            let plugins = Plugins::open(settings, store, [0; 32]).await.expect("plugins");
+            let plugins = Plugins::open(settings, store, [0; 32])
+                .await
+                .expect("plugins");
             let reports = plugins.load_folder(&plugins_dir, Approve::All).await;
             let name = PluginName::parse(forger::NAME).expect("a name");
             let plugin = plugins.live().find(&name).cloned();
-            (plugins, plugin.unwrap_or_else(|| panic!("the forger does not load: {reports:?}")))
+            (
+                plugins,
+                plugin.unwrap_or_else(|| panic!("the forger does not load: {reports:?}")),
+            )
         });
         // It is in memory now.
         std::fs::remove_dir_all(&folder).ok();

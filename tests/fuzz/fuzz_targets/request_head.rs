@@ -39,10 +39,16 @@ fuzz_target!(|data: &[u8]| {
             let text = token.as_str();
             let query = uri.query().unwrap_or("");
             let masked = identify::mask_query(query);
-            assert!(!masked.contains(text), "a plugin sees the token in the query");
+            assert!(
+                !masked.contains(text),
+                "a plugin sees the token in the query"
+            );
             let names: Vec<HeaderName> = headers.keys().cloned().collect();
             for (name, value) in identify::without_tokens(&headers, &names) {
-                assert!(find_tokens(&value).is_empty(), "a plugin sees a token in {name}");
+                assert!(
+                    find_tokens(&value).is_empty(),
+                    "a plugin sees a token in {name}"
+                );
             }
         }
     }

@@ -53,7 +53,11 @@ fuzz_target!(|input: Input| {
     let cut = scrubbed(&matcher, told, pieces(&text, &input.cuts));
     assert_eq!(cut, whole, "what comes out depends on the cuts");
     let replaced = matcher.replace(&text, b"jft_0000");
-    assert_eq!(replaced.unwrap_or(text), whole, "a stream is scrubbed as a header is");
+    assert_eq!(
+        replaced.unwrap_or(text),
+        whole,
+        "a stream is scrubbed as a header is"
+    );
 });
 
 fn text(input: &Input) -> Vec<u8> {
@@ -68,7 +72,11 @@ fn text(input: &Input) -> Vec<u8> {
                 text.extend(&value[..kept]);
             }
             Piece::Percent => {
-                text.extend(value.iter().flat_map(|byte| format!("%{byte:02x}").into_bytes()));
+                text.extend(
+                    value
+                        .iter()
+                        .flat_map(|byte| format!("%{byte:02x}").into_bytes()),
+                );
             }
             Piece::Base64(before) => {
                 let before = &before[..before.len().min(16)];
@@ -101,7 +109,10 @@ fn pieces<'a>(text: &'a [u8], cuts: &[u16]) -> Vec<&'a [u8]> {
         .collect();
     places.extend([0, text.len()]);
     places.sort_unstable();
-    places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
+    places
+        .windows(2)
+        .map(|pair| &text[pair[0]..pair[1]])
+        .collect()
 }
 
 fn holds(text: &[u8], value: &[u8]) -> bool {

@@ -41,10 +41,17 @@ pub fn component(wit: &Path) -> Result<Vec<u8>> {
 }
 
 fn module() -> String {
-    let manifest: String = manifest().iter().map(|byte| format!("\\{byte:02x}")).collect();
+    let manifest: String = manifest()
+        .iter()
+        .map(|byte| format!("\\{byte:02x}"))
+        .collect();
     let export = |name: &str| format!("(export \"jackfield:plugin/decisions@0.1.0#{name}\")");
-    let (describe, scopes, route, resume) =
-        (export("describe"), export("scopes"), export("route"), export("resume"));
+    let (describe, scopes, route, resume) = (
+        export("describe"),
+        export("scopes"),
+        export("route"),
+        export("resume"),
+    );
     format!(
         r#"(module
   (memory (export "memory") 4)
@@ -109,7 +116,17 @@ fn manifest() -> Vec<u8> {
     let target = image.room(12);
     image.set(target + 4, &[upstream, upstream_length]);
     let entry = image.room(24);
-    image.set(entry, &[word, word_length, word, word_length, MANIFEST_AT + target, 1]);
+    image.set(
+        entry,
+        &[
+            word,
+            word_length,
+            word,
+            word_length,
+            MANIFEST_AT + target,
+            1,
+        ],
+    );
     image.set(40, &[MANIFEST_AT + entry, 1]);
 
     let (path, path_length) = image.text("/literal");
