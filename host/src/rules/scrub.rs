@@ -3,8 +3,8 @@
 //! JSON-escaped. What a match becomes, the caller says. It knows no header and
 //! no connection.
 //!
-//! In reading order: [`needle`] is one form and how its bytes may be spelled,
-//! [`spelling`] the spellings, [`Matcher`] finds where forms stand, and
+//! In reading order: `needle` is one form and how its bytes may be spelled,
+//! `spelling` the spellings, [`Matcher`] finds where forms stand, and
 //! [`Scrub`] takes them out of what comes in pieces. Where a form stands
 //! depends on nothing before it, so it is found the same however a text is cut.
 

@@ -12,7 +12,7 @@
 //! plugin's business: the batch is kept, or sent on, as it came.
 //!
 //! Where the operator configures the upstream `feedback`, that is the receiver;
-//! else the batch is kept in the journal. The owner's consent ([`consent`])
+//! else the batch is kept in the journal. The owner's consent (`consent`)
 //! stands before both.
 
 mod batch;

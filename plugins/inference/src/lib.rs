@@ -10,7 +10,7 @@
 //!
 //! Anything else is not served. What is forwarded is decided from method, path
 //! and the offered credential's kind alone; query and body pass unseen. What a
-//! question is answered with stands in [`decide`]. No refusal is a 401: the
+//! question is answered with stands in `decide`. No refusal is a 401: the
 //! client would retry it with backoff.
 
 mod decide;
