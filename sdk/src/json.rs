@@ -11,6 +11,11 @@ use serde_json::Value;
 /// How deep arrays and objects may nest.
 pub const MAX_DEPTH: usize = 64;
 
+/// What keys begin with that serde_json takes for something else than a key,
+/// where its features ask for that: an object that holds one would be read as
+/// another value than the one that was checked.
+const RESERVED: &str = "$serde_json::private::";
+
 /// Why a text is not JSON that a plugin takes. It quotes the text escaped and
 /// capped, so that it can stand in a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,6 +142,11 @@ impl<'de> Visitor<'de> for Strict {
             }
             entries.next_value_seed(inner)?;
         }
+        if keys.iter().any(|key| key.starts_with(RESERVED)) {
+            return Err(A::Error::custom(
+                "a key is one that serde_json keeps for itself",
+            ));
+        }
         Ok(())
     }
 }
@@ -156,6 +166,8 @@ mod tests {
         both(r#"{"a":1,"a":2}"#, false);
         both(r#"{"x":{"a":1,"\u0061":2}}"#, false);
         both(r#"{"a":1} x"#, false);
+        both(r#"{"$serde_json::private::RawValue":"{}"}"#, false);
+        both(r#"{"a":[{"$serde_json::private::Number":"1"}]}"#, false);
         both("", false);
         both("{", false);
         both("NaN", false);

@@ -88,8 +88,9 @@ impl Caller {
         }?;
         let grant = match place {
             TokenPlace::Headers(names) => identify::stray_grant(&head.headers, target, names),
-            // Whatever has its shape is refused when the request is sealed.
-            TokenPlace::Anywhere => None,
+            // What has its shape elsewhere is hidden from the plugin, and
+            // refused when the request is sealed.
+            TokenPlace::Anywhere => identify::grant_in_path(target),
         };
         match grant {
             None => Ok(()),

@@ -99,10 +99,13 @@ impl Chant {
                     if !matched.plugin.granted().public(&matched.route.prefix) {
                         return Err(not_served().into());
                     }
-                    if identify::tokens_in_path(path).next().is_some() {
-                        return Err(
-                            Refusal::invalid("A token stands in the path. Take it out.").into()
-                        );
+                    if identify::tokens_in_path(path).next().is_some()
+                        || identify::grant_in_path(path).is_some()
+                    {
+                        return Err(Refusal::invalid(
+                            "A token or grant stands in the path. Take it out.",
+                        )
+                        .into());
                     }
                     self.take_slots(None, ending)?;
                     return self.answer_public(&matched, &head, body).await;

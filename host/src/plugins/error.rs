@@ -31,7 +31,7 @@ pub enum PluginError {
     Store(#[from] StoreError),
     /// No plugin waits under that name.
     #[error(
-        "no plugin named {0} has been found in the plugins folder; `jackfield plugin list` shows them"
+        "no plugin named {0} was in the plugins folder when the host last read it, which it does when it starts; `jackfield plugin list` shows what was there"
     )]
     Unknown(String),
     /// Nobody approved it, so nothing can be taken back.

@@ -39,6 +39,8 @@ pub(super) enum Undecodable {
 pub(super) struct Decoder {
     /// In the order in which they are undone.
     stages: Vec<Stage>,
+    /// How much has come, before anything was undone.
+    came: u64,
 }
 
 struct Stage {
@@ -86,11 +88,13 @@ impl Decoder {
         });
         Self {
             stages: stages.collect(),
+            came: 0,
         }
     }
 
     /// Takes in what is encoded, once [`Decoder::next`] has nothing left.
     pub(super) fn push(&mut self, piece: Bytes) {
+        self.came += length(piece.len());
         if let Some(first) = self.stages.first_mut() {
             first.input = piece;
         }
@@ -106,20 +110,21 @@ impl Decoder {
     /// What is decoded next; none when more must be taken in for that, or at
     /// the end.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, Undecodable> {
-        next_of(&mut self.stages)
+        next_of(&mut self.stages, self.came)
     }
 }
 
-/// What the last of these stages gives next.
-fn next_of(stages: &mut [Stage]) -> Result<Option<Bytes>, Undecodable> {
+/// What the last of these stages gives next. However many there are, each is
+/// held against what came.
+fn next_of(stages: &mut [Stage], came: u64) -> Result<Option<Bytes>, Undecodable> {
     let Some((last, before)) = stages.split_last_mut() else {
         return Ok(None);
     };
     loop {
-        if let Some(piece) = last.step()? {
+        if let Some(piece) = last.step(came)? {
             return Ok(Some(piece));
         }
-        match next_of(before)? {
+        match next_of(before, came)? {
             Some(piece) => last.input = piece,
             None => {
                 last.ended |= before.last().is_some_and(|stage| stage.ended);
@@ -134,7 +139,7 @@ fn next_of(stages: &mut [Stage]) -> Result<Option<Bytes>, Undecodable> {
 
 impl Stage {
     /// Decodes until something is there; none when more input is needed.
-    fn step(&mut self) -> Result<Option<Bytes>, Undecodable> {
+    fn step(&mut self, came: u64) -> Result<Option<Bytes>, Undecodable> {
         while !self.input.is_empty() || self.full {
             let step = match &mut self.unpack {
                 Unpack::Gzip(gzip) => gzip.step(&self.input)?,
@@ -149,7 +154,7 @@ impl Stage {
             self.full = step.full;
             self.taken += length(step.used);
             self.given += length(step.out.len());
-            if self.given > FLOOR && self.given / RATIO > self.taken {
+            if self.given > FLOOR && self.given / RATIO > came {
                 return Err(Undecodable::Bomb);
             }
             if !step.out.is_empty() {

@@ -4,7 +4,7 @@
 use http::StatusCode;
 
 use crate::relay::decode::Undecodable;
-use crate::rules::codings::UnknownCoding;
+use crate::rules::codings::UnsearchedCoding;
 use crate::rules::refusal::{Refusal, RefusalKind};
 
 /// Why there is no answer to hand on.
@@ -94,7 +94,7 @@ pub enum SealRefusal {
     TokenLeft(&'static str),
     /// The body is encoded in a way that cannot be searched for the token.
     #[error("{0}, so its body cannot be searched for the token; send it in one of these, or plain")]
-    Encoded(#[from] UnknownCoding),
+    Encoded(#[from] UnsearchedCoding),
     /// Method or path are outside what the secret may be used for.
     #[error("this method and path are not among those it may be used for")]
     NotAllowed,

@@ -194,7 +194,7 @@ impl<'a> Draft<'a> {
             destination,
             token,
             hidden: Matcher::of(&hidden).ok_or(SealRefusal::IllegalPlan("a token"))?,
-            codings: codings::content_codings(received)?,
+            codings: codings::request_codings(received)?,
         })
     }
 

@@ -10,6 +10,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::rules::headers;
 
+const REQUEST_RANGE: HeaderName = HeaderName::from_static("request-range");
+
 /// How many codings may lie upon each other.
 const MOST: usize = 3;
 
@@ -33,6 +35,11 @@ pub enum Coding {
 )]
 pub struct UnknownCoding;
 
+/// A request's body is encoded in a way that is not searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("its content coding is neither gzip nor deflate, or there are several")]
+pub struct UnsearchedCoding;
+
 /// The codings of a body, in the order in which they were applied.
 ///
 /// # Errors
@@ -55,15 +62,31 @@ pub fn content_codings(headers: &HeaderMap) -> Result<Vec<Coding>, UnknownCoding
     Ok(codings)
 }
 
+/// The codings of a request's body that can be searched beside sending it. A
+/// box says what they are, and may say it for many requests at once: only what
+/// holds a small window, and one layer of it.
+///
+/// # Errors
+/// When it is another.
+pub fn request_codings(headers: &HeaderMap) -> Result<Vec<Coding>, UnsearchedCoding> {
+    let codings = content_codings(headers).map_err(|_| UnsearchedCoding)?;
+    match codings.as_slice() {
+        [] | [Coding::Gzip | Coding::Deflate] => Ok(codings),
+        [Coding::Brotli | Coding::Zstd] | [_, _, ..] => Err(UnsearchedCoding),
+    }
+}
+
 /// Asks for an answer that can be searched: plain, and whole. Of two ranges
 /// each could bring half of a value, and once one is replaced no offset is
 /// true any more.
 pub fn ask_for_plain(headers: &mut HeaderMap) {
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    let ranged = headers.get_all(RANGE).iter().any(is_of_bytes);
-    if ranged {
-        headers::remove(headers, &RANGE);
-        headers::remove(headers, &IF_RANGE);
+    // Some servers still take the older name.
+    for name in [RANGE, REQUEST_RANGE] {
+        if headers.get_all(&name).iter().any(is_of_bytes) {
+            headers::remove(headers, &name);
+            headers::remove(headers, &IF_RANGE);
+        }
     }
 }
 
@@ -71,10 +94,9 @@ pub fn ask_for_plain(headers: &mut HeaderMap) {
 #[must_use]
 pub fn is_part(status: StatusCode, headers: &HeaderMap) -> bool {
     let multipart = |value: &HeaderValue| {
-        let prefix = b"multipart/byteranges";
-        let value = value.as_bytes();
-        let start = value.get(..prefix.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        let value = value.as_bytes().to_ascii_lowercase();
+        // `multipart/byteranges`, also as `x-byteranges`.
+        value.starts_with(b"multipart/") && memchr::memmem::find(&value, b"byteranges").is_some()
     };
     status == StatusCode::PARTIAL_CONTENT
         && (headers.get_all(CONTENT_RANGE).iter().any(is_of_bytes)
@@ -150,6 +172,31 @@ mod tests {
         check(&["compress"], Err(UnknownCoding));
         check(&["gzip;q=1"], Err(UnknownCoding));
         check(&["br, dcb"], Err(UnknownCoding));
+    }
+
+    #[test]
+    fn a_request_has_one_coding_with_a_small_window() {
+        let check = |value: &'static str, expected: Result<&[Coding], UnsearchedCoding>| {
+            let read = request_codings(&map(&[("content-encoding", value)]));
+            assert_eq!(read, expected.map(<[Coding]>::to_vec), "{value}");
+        };
+        check("identity", Ok(&[]));
+        check("gzip", Ok(&[Coding::Gzip]));
+        check("deflate", Ok(&[Coding::Deflate]));
+        for value in ["br", "zstd", "gzip, gzip", "gzip, br", "compress"] {
+            check(value, Err(UnsearchedCoding));
+        }
+    }
+
+    #[test]
+    fn ranges_are_not_asked_for_under_any_name() {
+        for name in ["range", "request-range"] {
+            let mut headers = map(&[(name, "bytes=0-9,20-60")]);
+            ask_for_plain(&mut headers);
+            assert!(!headers.contains_key(name), "{name}");
+        }
+        let part = map(&[("content-type", "multipart/x-byteranges; boundary=b")]);
+        assert!(is_part(StatusCode::PARTIAL_CONTENT, &part));
     }
 
     #[test]

@@ -120,6 +120,13 @@ pub fn stray_grant(
     found.map(|(place, _)| place.to_owned())
 }
 
+/// Whether a grant stands in the path, where none may ever stand.
+#[must_use]
+pub fn grant_in_path(path_and_query: &str) -> Option<String> {
+    let path = path_and_query.split('?').next().unwrap_or_default();
+    holds_grant_shape(path.as_bytes()).then(|| "the path".to_owned())
+}
+
 /// The query with every token and grant overwritten by `*`, for a plugin to
 /// see.
 #[must_use]
@@ -222,6 +229,12 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 }
 
 fn in_value(value: &[u8]) -> impl Iterator<Item = BoxToken> + use<> {
+    // No spelling is shorter than the token itself.
+    let value = if value.len() < TOKEN_LENGTH {
+        &[]
+    } else {
+        value
+    };
     let plain = find_tokens(value);
     let basic = decoded_basic(value)
         .map(|decoded| find_tokens(&decoded))
@@ -264,7 +277,7 @@ fn in_encoded(text: &str) -> impl Iterator<Item = BoxToken> + use<> {
     let mut layer = text.as_bytes().to_vec();
     let mut found = find_tokens(&layer);
     for _ in 0..2 {
-        if found.is_empty() {
+        if found.is_empty() && layer.contains(&b'%') {
             layer = percent_encoding::percent_decode(&layer).collect();
             found = find_tokens(&layer);
         }

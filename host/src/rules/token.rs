@@ -183,6 +183,10 @@ pub fn shapes(text: &[u8]) -> impl Iterator<Item = usize> {
 /// Whether a text holds anything with the shape of a box's token or a grant.
 #[must_use]
 pub fn holds_token_shape(text: &[u8]) -> bool {
+    // No spelling is shorter than the token itself.
+    if text.len() < TOKEN_LENGTH {
+        return false;
+    }
     let decoded: Vec<u8> = percent_decode(text).collect();
     let twice: Vec<u8> = percent_decode(&decoded).collect();
     [text, &decoded, &twice]
@@ -194,6 +198,9 @@ pub fn holds_token_shape(text: &[u8]) -> bool {
 /// one or two layers of percent-encoding.
 #[must_use]
 pub fn holds_grant_shape(text: &[u8]) -> bool {
+    if text.len() < TOKEN_LENGTH {
+        return false;
+    }
     let decoded: Vec<u8> = percent_decode(text).collect();
     let twice: Vec<u8> = percent_decode(&decoded).collect();
     [text, &decoded, &twice]

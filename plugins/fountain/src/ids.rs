@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jackfield_sdk::json;
 use serde_json::Value;
 
 use crate::kinds;
@@ -34,14 +35,23 @@ impl Ids {
         self.all.iter().any(|(each, _)| *each == kind)
     }
 
-    /// Adds what a query names. Some servers take `;` for `&`.
-    pub(crate) fn add_query(&mut self, query: &str) {
+    /// Adds what a query names. Some servers take `;` for `&`. A bare `id` is one
+    /// of `own`, the kind that the path ends at, where it ends at one.
+    pub(crate) fn add_query(&mut self, query: &str, own: Option<&'static str>) {
         for pair in query.split(['&', ';']) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (decoded(name, true), decoded(value, true)) {
                 (Some(name), Some(value)) => {
-                    if let Some(kind) = kinds::named(&name) {
-                        self.add(kind, &value);
+                    let own = own.filter(|_| is_plain_id(&name));
+                    match kinds::named_within(&name).or(own) {
+                        Some(kind) => self.add(kind, &value),
+                        None if value.trim_start().starts_with(['{', '[']) => {
+                            match json::parse(value.as_bytes()) {
+                                Ok(value) => self.add_body(&value, own),
+                                Err(_) => self.impossible = true,
+                            }
+                        }
+                        None => {}
                     }
                 }
                 // What it would say to another reader is not known.
@@ -59,6 +69,8 @@ impl Ids {
                 for (name, value) in members {
                     match own {
                         Some(kind) if is_plain_id(name) => self.add_value(value, kind),
+                        // Where an answer may wrap what it tells, a request may.
+                        Some(_) if name == "data" => self.add_body(value, own),
                         Some(_) | None => self.add_member(name, value, None),
                     }
                 }
@@ -107,7 +119,10 @@ impl Ids {
 
 /// Whether a name is that of an id and no more.
 fn is_plain_id(name: &str) -> bool {
-    matches!(kinds::folded(name).as_str(), "id" | "ids")
+    matches!(
+        kinds::folded(name).as_str(),
+        "id" | "ids" | "uuid" | "uuids"
+    )
 }
 
 /// Whether a text can be a thing's id.

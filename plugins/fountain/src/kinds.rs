@@ -50,6 +50,19 @@ pub(crate) fn named(name: &str) -> Option<&'static str> {
     found.map(|(kind, _)| *kind)
 }
 
+/// The kind that a parameter's name speaks of, also with an operator behind it:
+/// `agent_id[in]`, `sandbox_id__eq`, `filter[agent_id][eq]`.
+pub(crate) fn named_within(name: &str) -> Option<&'static str> {
+    let words = name.match_indices(['[', ']', '_', '.', '$']);
+    let mut before = words.filter_map(|(at, _)| name.get(..at));
+    named(name).or_else(|| {
+        before.find_map(|text| {
+            let says_id = ID_WORDS.iter().any(|word| folded(text).ends_with(word));
+            named(text).filter(|_| says_id)
+        })
+    })
+}
+
 /// Whether a box can bring something new into a kind.
 pub(crate) fn is_created(kind: &str) -> bool {
     CREATED.contains(&kind)

@@ -51,7 +51,7 @@ impl Capability for Fountain {
             .route(
                 RouteEntry::under("/fountain")
                     .sees_query()
-                    .sees_headers(["content-type", "idempotency-key"])
+                    .sees_headers(["content-type"])
                     .sees_body(MOST_BODY),
             )
             .word(word("agent", "Start conversations with its own agents"))
@@ -111,7 +111,7 @@ fn begin(request: &Request, caller: &Caller) -> Result<Step, Refusal> {
     let starts = place.starts_conversation(method);
     let own = place.own();
     let mut ids = place.ids;
-    ids.add_query(request.query.as_deref().unwrap_or_default());
+    ids.add_query(request.query.as_deref().unwrap_or_default(), own);
     if let Some(body) = body::read(request)? {
         ids.add_body(&body, own);
     }

@@ -135,7 +135,8 @@ impl Listing<'_> {
             Some(b't' | b'f' | b'n') => true,
             Some(b'"') => {
                 let text: String = serde_json::from_str(value).unwrap_or_default();
-                if folded.ends_with("id") {
+                let names_one = ["id", "ids"].iter().any(|word| folded.ends_with(word));
+                if names_one || kinds::named(name).is_some() {
                     let kind = kinds::named(name).unwrap_or(self.kind);
                     return is_id(&text) && (self.keep)((kind, text));
                 }

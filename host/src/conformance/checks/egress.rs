@@ -7,7 +7,7 @@ use crate::conformance::said::ECHO;
 use crate::conformance::upstreams::Upstream;
 
 /// Another secret, to declare in the place of the one that is asked for.
-const OTHER: &str = "CONFORMANCE_OTHER";
+const OTHER: &str = "ANOTHER_SECRET";
 
 pub(super) const CHECKS: [Check; 4] = [
     Check {

@@ -228,6 +228,18 @@ fn a_bomb_is_cut() {
 }
 
 #[test]
+fn a_bomb_in_layers_is_held_against_what_came() {
+    // Each layer is within its bounds: together they are not.
+    let member = whole(Coding::Gzip, &[0; 6 * 1024]);
+    let inner = member.repeat(6_000);
+    let given = decoded(&[Coding::Gzip], &[&inner]).unwrap().concat();
+    assert_eq!(given.len(), 6_000 * 6 * 1024);
+    let outer = whole(Coding::Gzip, &inner);
+    let layers = [Coding::Gzip, Coding::Gzip];
+    assert_eq!(decoded(&layers, &[&outer]), Err(Undecodable::Bomb));
+}
+
+#[test]
 fn windows_are_capped() {
     let text = vec![b'x'; 9 * 1024 * 1024];
     let check = |log: u32| {

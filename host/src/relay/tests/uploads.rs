@@ -258,7 +258,7 @@ async fn a_token_in_an_encoded_body_never_arrives() {
 #[tokio::test]
 async fn an_encoded_body_that_cannot_be_searched_is_refused() {
     // Not known: before anything is sent.
-    for codings in ["compress", "gzip, gzip, gzip, gzip", "gzip, dcz"] {
+    for codings in ["compress", "gzip, gzip", "br", "zstd", "gzip, dcz"] {
         let (upstream, mut client) = stage().await;
         client
             .send(format!("POST / HTTP/1.1\r\nHost: b\r\nContent-Encoding: {codings}\r\nContent-Length: 2\r\n\r\nhi"))
@@ -267,7 +267,7 @@ async fn an_encoded_body_that_cannot_be_searched_is_refused() {
             client.head().await.starts_with("HTTP/1.1 415 "),
             "{codings}"
         );
-        client.until(b"gzip, deflate, br and zstd").await;
+        client.until(b"neither gzip nor deflate").await;
         assert!(upstream.is_untouched());
     }
     // Not what it says, and not to its end.

@@ -79,6 +79,10 @@ fn counts_are_dropped_and_cursors_are_kept() {
         r#""first_id":"other""#,
         r#""last_id":"x y""#,
         r#""id":"page-1""#,
+        r#""latest_conversation":"other""#,
+        r#""last_uuid":"other""#,
+        r#""last_ids":"other""#,
+        r#""default_agent":"a""#,
     ] {
         check(dropped, "");
     }

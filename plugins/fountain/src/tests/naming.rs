@@ -55,6 +55,11 @@ fn a_parameter_names_a_thing_in_any_spelling() {
         "a%67ent%5fid=a",
         "x&agent=a",
         "agent2=a",
+        "agent_id[in]=a",
+        "agent_id__eq=a",
+        "filter[agent_id][eq]=a",
+        "filter=%7B%22agent_id%22:%22a%22%7D",
+        "filter=[{\"agent\":{\"uuid\":\"a\"}}]",
     ] {
         check(query(text), &agent);
     }
@@ -77,6 +82,8 @@ fn a_parameter_names_a_thing_in_any_spelling() {
         "valid=1",
         "paid=2",
         "text=agent_id%3Da",
+        "agent_mode=fast",
+        "conversation_limit=10",
     ] {
         check(query(text), &[]);
     }
@@ -87,6 +94,7 @@ fn a_parameter_names_a_thing_in_any_spelling() {
         "%zz=a",
         "agent=%00",
         "agent=%ff",
+        "filter={agent:1}",
     ] {
         assert_eq!(
             refused(Fountain::route(query(text), caller())),
@@ -111,6 +119,7 @@ fn a_member_names_a_thing_at_any_depth() {
         body(r#"{"agents":[{"id":"a"},"b",["c"]]}"#),
         &[("agents", "a"), ("agents", "b"), ("agents", "c")],
     );
+    check(body(r#"{"agent":{"uuid":"a"}}"#), &[("agents", "a")]);
     check(body("{\"ag\\u0065nt\":\"\\u0061\"}"), &[("agents", "a")]);
     check(body(r#"[{"channel":"x"}]"#), &[("channels", "x")]);
     check(
@@ -141,6 +150,17 @@ fn a_member_names_a_thing_at_any_depth() {
 
 #[test]
 fn a_bodys_own_id_is_the_paths() {
+    for body in [r#"{"uuid":"other"}"#, r#"{"data":{"id":"other"}}"#] {
+        let asked = asked(with_body("PATCH", "/api/sandboxes/s", body));
+        assert!(
+            asked.contains(&("sandboxes".to_owned(), "other".to_owned())),
+            "{body}"
+        );
+    }
+    let mut by_query = request("DELETE", "/api/sandboxes/s");
+    by_query.query = Some("ids[]=other".to_owned());
+    let named = asked(by_query);
+    assert!(named.contains(&("sandboxes".to_owned(), "other".to_owned())));
     let own = |path: &str| asked(with_body("PATCH", path, r#"{"id":"other"}"#));
     assert_eq!(
         own("/api/sandboxes/s"),
