@@ -59,6 +59,8 @@ impl Crowd {
                 () = tokio::time::sleep(AGAIN) => {}
             }
         };
+        // Waiting for a place is not lying unused in it.
+        traffic.give_notice();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.present().insert(number, traffic.clone());
         self.count.fetch_add(1, Ordering::Relaxed);
