@@ -55,6 +55,7 @@ mod request;
 mod step;
 
 pub mod json;
+pub mod members;
 pub mod refuse;
 
 pub use crate::export::Capability;

@@ -17,7 +17,6 @@ mod body;
 mod ids;
 mod kinds;
 mod listing;
-mod members;
 mod path;
 mod refusals;
 mod state;

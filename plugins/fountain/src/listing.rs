@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 
 use jackfield_sdk::json;
+use jackfield_sdk::members::Members;
 use serde_json::value::RawValue;
 
 use crate::ids::{Named, is_id};
 use crate::kinds::{self, folded};
-use crate::members::Members;
 
 /// Objects that may hold the listing itself.
 const WRAPPERS: [&str; 4] = ["data", "result", "results", "response"];

@@ -10,7 +10,6 @@
 mod call;
 mod distribution;
 mod failure;
-mod members;
 mod reply;
 mod request;
 

@@ -6,12 +6,12 @@
 use std::collections::HashSet;
 
 use jackfield_sdk::json::{self, quoted};
+use jackfield_sdk::members::Members;
 use jackfield_sdk::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::decide::MAX_QUESTIONS;
-use crate::decide::members::Members;
 
 /// How many options or levels a question may have.
 const MAX_OPTIONS: usize = 256;

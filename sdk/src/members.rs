@@ -8,16 +8,18 @@ use serde_json::value::RawValue;
 
 /// The members.
 #[derive(Debug)]
-pub(crate) struct Members<'a>(pub(crate) Vec<(String, &'a RawValue)>);
+pub struct Members<'a>(pub Vec<(String, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// The members of a text that is an object.
-    pub(crate) fn of(text: &'a str) -> Option<Self> {
+    /// The members of a text that is an object; none of any other.
+    #[must_use]
+    pub fn of(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// The member of this name.
-    pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
+    /// The member of this name, as it was written.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'a str> {
         let mut members = self.0.iter();
         let (_, raw) = members.find(|(known, _)| known == name)?;
         Some(raw.get())
