@@ -14,6 +14,7 @@ pub mod cli;
 pub mod config;
 pub mod conformance;
 pub mod demo;
+pub mod lease;
 pub mod listen;
 pub mod plugins;
 pub mod relay;

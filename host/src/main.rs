@@ -2,6 +2,12 @@
 
 use std::process::ExitCode;
 
+use jackfield::serve::Allocator;
+
+// A request is some two hundred small values, made and dropped.
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
 fn main() -> ExitCode {
     jackfield::serve::main()
 }

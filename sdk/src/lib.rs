@@ -50,6 +50,8 @@
 
 pub mod bindings;
 mod export;
+#[cfg(any(target_family = "wasm", test))]
+mod heap;
 mod manifest;
 mod request;
 mod step;

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::lease::Tenure;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 
 use crate::chant::effects;
 use crate::rules::names::BoxName;
@@ -46,7 +46,7 @@ pub struct Known {
     pub added: String,
     /// Cancelled when its token is rotated or the box is removed: what lives
     /// under it is cut.
-    pub lease: CancellationToken,
+    pub lease: Tenure,
     /// How many requests it may have under way.
     pub slots: Arc<Semaphore>,
     token: TokenHash,

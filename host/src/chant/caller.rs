@@ -8,7 +8,7 @@ use http::request::Parts;
 
 use crate::chant::boxes::{Boxes, Known};
 use crate::chant::visitor::Turn;
-use crate::relay::Lease;
+use crate::lease::Lease;
 use crate::rules::identify::{self, Shown};
 use crate::rules::manifest::TokenPlace;
 use crate::rules::names::BoxName;

@@ -12,7 +12,7 @@ use http::{Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::relay::Lease;
+use crate::lease::Lease;
 use crate::rules::names::{BoxName, PluginName};
 use crate::rules::plan::Target;
 use crate::rules::refusal::{Refusal, RefusalKind};

@@ -9,8 +9,8 @@ mod table;
 
 use std::sync::Arc;
 
+use crate::lease::Tenure;
 use jiff::Timestamp;
-use tokio_util::sync::CancellationToken;
 
 use crate::chant::boxes;
 use crate::chant::grants::table::{PREFIX, Stored, Table, VERSION, key, write};
@@ -69,7 +69,7 @@ pub struct Known {
     /// Cancelled when it is revoked or its record goes: what is relayed under
     /// it is cut. That it expires cuts nothing: a turn that began in time ends
     /// in its own.
-    pub lease: CancellationToken,
+    pub lease: Tenure,
     hash: TokenHash,
 }
 
@@ -123,7 +123,7 @@ impl Grants {
                 issued: now,
                 revoked: false,
             },
-            lease: CancellationToken::new(),
+            lease: Tenure::new(),
             hash: value.hash(),
         };
         let key = key(&known.grant.box_name, &known.id);

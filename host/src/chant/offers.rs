@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::chant::locate::no_value;
 use crate::chant::visitor::Turn;
-use crate::relay::{Destination, Lease};
+use crate::lease::Lease;
+use crate::relay::Destination;
 use crate::rules::names::{BoxName, ScopeWord, UpstreamName};
 use crate::rules::payer::Payer;
 use crate::rules::permission::Grants;

@@ -7,7 +7,7 @@ use http::request::Parts as Head;
 use jiff::Timestamp;
 
 use crate::chant::Chant;
-use crate::relay::Lease;
+use crate::lease::Lease;
 use crate::rules::grant::{Pointed, Turn as Asked, Unspent};
 use crate::rules::identify;
 use crate::rules::names::{BoxName, UpstreamName};

@@ -5,8 +5,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::lease::Tenure;
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 
 use crate::plugins::hash::ComponentHash;
 use crate::rules::manifest::Manifest;
@@ -44,7 +44,7 @@ struct Table {
 struct Standing {
     name: String,
     permissions: BTreeSet<String>,
-    lease: CancellationToken,
+    lease: Tenure,
 }
 
 impl Approvals {
@@ -67,11 +67,7 @@ impl Approvals {
 
     /// What a component lives under, where it has been approved with all that
     /// its manifest asks for.
-    pub(crate) fn covers(
-        &self,
-        hash: &ComponentHash,
-        manifest: &Manifest,
-    ) -> Option<CancellationToken> {
+    pub(crate) fn covers(&self, hash: &ComponentHash, manifest: &Manifest) -> Option<Tenure> {
         let standing = self.table.standing();
         let found = standing.get(hash)?;
         let more = more_than(&found.permissions, &Permission::of(manifest));
@@ -200,7 +196,7 @@ fn parse(key: &[u8], value: &[u8]) -> Option<Standing> {
         Ok(stored) => Some(Standing {
             name: stored.name,
             permissions: stored.permissions,
-            lease: CancellationToken::new(),
+            lease: Tenure::new(),
         }),
         Err(error) => {
             tracing::error!(%error, "an approval cannot be read, and counts as none: approve the plugin again");

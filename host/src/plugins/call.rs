@@ -10,15 +10,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use wasmtime::component::InstancePre;
+use wasmtime::component::{self, InstancePre};
 use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 
+use crate::plugins::bindings::CapabilityPre;
 use crate::plugins::bindings::exports::jackfield::plugin::decisions::{
     self as wit, Answers, Caller, Request,
 };
-use crate::plugins::bindings::{Capability, CapabilityPre};
 use crate::plugins::engine::Machine;
 use crate::plugins::error::Fault;
+use crate::plugins::functions::Functions;
 use crate::plugins::lane::{Lane, SLICE, millis, ticks};
 use crate::plugins::wasi::Inert;
 use crate::rules::manifest::WantedLimits;
@@ -36,7 +37,8 @@ const FIRST_SLICE: u64 = 2;
 /// A compiled component that can be asked.
 pub(crate) struct Runner {
     machine: Arc<Machine>,
-    pre: CapabilityPre<CallState>,
+    pre: InstancePre<CallState>,
+    functions: Arc<Functions>,
     lane: Lane,
     share: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -44,10 +46,12 @@ pub(crate) struct Runner {
     memory: usize,
 }
 
-/// An instance that has answered `scopes` and can be asked `route`.
+/// An instance that has answered `scopes` and can be asked `route`, with the
+/// request that it was shown.
 pub(crate) struct Instance {
     store: Store<CallState>,
-    world: Capability,
+    itself: component::Instance,
+    request: Request,
     _slot: Slot,
 }
 
@@ -73,7 +77,8 @@ impl Runner {
             Ok(wanted) => wanted.min(limits.most_memory),
         };
         Ok(Self {
-            pre: CapabilityPre::new(pre)?,
+            functions: Arc::new(Functions::new(pre.clone())?),
+            pre,
             lane: Lane::new(Arc::clone(&machine)),
             share: Arc::new(Semaphore::new(limits.share)),
             waiting: AtomicUsize::new(0),
@@ -83,14 +88,23 @@ impl Runner {
         })
     }
 
+    /// Asks what the plugin is. It is what every component is asked first, and
+    /// the types of all its functions are checked here.
     pub(crate) async fn describe(&self) -> Result<wit::Manifest, Fault> {
         let slot = self.slot().await?;
-        let (store, pre, limits) = self.fresh();
+        let (mut store, limits) = self.fresh();
+        let pre = self.pre.clone();
         let call = async move {
-            let mut instance = Instance::new(store, &pre, slot, limits).await?;
-            let decisions = instance.world.jackfield_plugin_decisions();
-            let said = decisions.call_describe(&mut instance.store).await;
-            said.map_err(|error| limits.fault(&error))
+            let _slot = slot;
+            limits.arm(&mut store);
+            let said = async {
+                let world = CapabilityPre::new(pre)?
+                    .instantiate_async(&mut store)
+                    .await?;
+                let decisions = world.jackfield_plugin_decisions();
+                decisions.call_describe(&mut store).await
+            };
+            said.await.map_err(|error| limits.fault(&error))
         };
         self.lane.run(self.time, Box::pin(call)).await
     }
@@ -100,12 +114,24 @@ impl Runner {
         request: Request,
     ) -> Result<(Instance, Option<Vec<String>>), Fault> {
         let slot = self.slot().await?;
-        let (store, pre, limits) = self.fresh();
+        let (mut store, limits) = self.fresh();
+        let functions = Arc::clone(&self.functions);
         let call = async move {
-            let mut instance = Instance::new(store, &pre, slot, limits).await?;
-            let decisions = instance.world.jackfield_plugin_decisions();
-            let said = decisions.call_scopes(&mut instance.store, &request).await;
-            Ok((instance, said.map_err(|error| limits.fault(&error))?))
+            limits.arm(&mut store);
+            let said = async {
+                let itself = functions.instantiate(&mut store).await?;
+                let scopes = functions.scopes(&mut store, itself)?;
+                let (words,) = scopes.call_async(&mut store, (&request,)).await?;
+                Ok((itself, words))
+            };
+            let (itself, words) = said.await.map_err(|error| limits.fault(&error))?;
+            let instance = Instance {
+                store,
+                itself,
+                request,
+                _slot: slot,
+            };
+            Ok((instance, words))
         };
         self.lane.run(self.time, Box::pin(call)).await
     }
@@ -113,17 +139,20 @@ impl Runner {
     pub(crate) async fn route(
         &self,
         mut instance: Instance,
-        request: Request,
         caller: Caller,
     ) -> Result<wit::Step, Fault> {
         let limits = self.limits();
+        let functions = Arc::clone(&self.functions);
         let call = async move {
-            limits.arm(&mut instance.store);
-            let decisions = instance.world.jackfield_plugin_decisions();
-            let said = decisions
-                .call_route(&mut instance.store, &request, &caller)
-                .await;
-            said.map_err(|error| limits.fault(&error))
+            let store = &mut instance.store;
+            limits.arm(store);
+            let said = async {
+                let route = functions.route(store, instance.itself)?;
+                let asked = (&instance.request, &caller);
+                route.call_async(&mut *store, asked).await
+            };
+            let (step,) = said.await.map_err(|error| limits.fault(&error))?;
+            Ok(step)
         };
         self.lane.run(self.time, Box::pin(call)).await
     }
@@ -134,19 +163,24 @@ impl Runner {
         answers: Answers,
     ) -> Result<wit::Step, Fault> {
         let slot = self.slot().await?;
-        let (store, pre, limits) = self.fresh();
+        let (mut store, limits) = self.fresh();
+        let functions = Arc::clone(&self.functions);
         let call = async move {
-            let mut instance = Instance::new(store, &pre, slot, limits).await?;
-            let decisions = instance.world.jackfield_plugin_decisions();
-            let said = decisions
-                .call_resume(&mut instance.store, &state, &answers)
-                .await;
-            said.map_err(|error| limits.fault(&error))
+            let _slot = slot;
+            limits.arm(&mut store);
+            let said = async {
+                let itself = functions.instantiate(&mut store).await?;
+                let resume = functions.resume(&mut store, itself)?;
+                let asked = (state.as_slice(), &answers);
+                resume.call_async(&mut store, asked).await
+            };
+            let (step,) = said.await.map_err(|error| limits.fault(&error))?;
+            Ok(step)
         };
         self.lane.run(self.time, Box::pin(call)).await
     }
 
-    fn fresh(&self) -> (Store<CallState>, CapabilityPre<CallState>, Limits) {
+    fn fresh(&self) -> (Store<CallState>, Limits) {
         let limits = self.limits();
         let mut store = Store::new(&self.machine.engine, CallState::new(limits));
         store.limiter(|state| state);
@@ -162,7 +196,7 @@ impl Runner {
                 UpdateDeadline::Yield(next)
             })
         });
-        (store, self.pre.clone(), limits)
+        (store, limits)
     }
 
     fn limits(&self) -> Limits {
@@ -191,23 +225,6 @@ impl Runner {
             Ok(Some(slot)) => Ok(slot),
             Ok(None) | Err(_) => Err(Fault::Busy),
         }
-    }
-}
-
-impl Instance {
-    async fn new(
-        mut store: Store<CallState>,
-        pre: &CapabilityPre<CallState>,
-        slot: Slot,
-        limits: Limits,
-    ) -> Result<Self, Fault> {
-        limits.arm(&mut store);
-        let world = pre.instantiate_async(&mut store).await;
-        Ok(Self {
-            world: world.map_err(|error| limits.fault(&error))?,
-            store,
-            _slot: slot,
-        })
     }
 }
 

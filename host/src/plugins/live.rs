@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
+use crate::lease::Tenure;
 
 use crate::plugins::call::{Instance, Runner};
 use crate::plugins::convert;
@@ -21,7 +21,7 @@ pub struct LivePlugin {
     hash: ComponentHash,
     grants: Grants,
     runner: Arc<Runner>,
-    lease: CancellationToken,
+    lease: Tenure,
 }
 
 /// A request on which a plugin has named its words. It holds the instance, so
@@ -29,7 +29,6 @@ pub struct LivePlugin {
 pub struct Decision {
     plugin: Arc<LivePlugin>,
     instance: Instance,
-    request: ShownRequest,
     words: Option<Vec<String>>,
 }
 
@@ -39,7 +38,7 @@ impl LivePlugin {
         hash: ComponentHash,
         grants: Grants,
         runner: Arc<Runner>,
-        lease: CancellationToken,
+        lease: Tenure,
     ) -> Self {
         Self {
             manifest,
@@ -70,7 +69,7 @@ impl LivePlugin {
 
     /// Cancelled when its approval is taken back: what it had relayed is cut.
     #[must_use]
-    pub fn lease(&self) -> &CancellationToken {
+    pub fn lease(&self) -> &Tenure {
         &self.lease
     }
 
@@ -79,12 +78,11 @@ impl LivePlugin {
     /// # Errors
     /// When the plugin fails, or no instance comes free in time.
     pub async fn decide(self: &Arc<Self>, request: ShownRequest) -> Result<Decision, CallFault> {
-        let asked = self.runner.scopes(convert::request(request.clone())).await;
+        let asked = self.runner.scopes(convert::request(request)).await;
         let (instance, words) = asked.map_err(|fault| self.fault(fault))?;
         Ok(Decision {
             plugin: Arc::clone(self),
             instance,
-            request,
             words,
         })
     }
@@ -120,9 +118,8 @@ impl Decision {
     /// # Errors
     /// When the plugin fails.
     pub async fn route(self, caller: ShownCaller) -> Result<SaidStep, CallFault> {
-        let request = convert::request(self.request);
         let caller = convert::caller(caller);
-        let asked = self.plugin.runner.route(self.instance, request, caller);
+        let asked = self.plugin.runner.route(self.instance, caller);
         let said = asked.await.map(convert::step);
         said.map_err(|fault| self.plugin.fault(fault))
     }

@@ -18,6 +18,7 @@ mod convert;
 mod engine;
 mod error;
 mod folder;
+mod functions;
 mod hash;
 mod inspect;
 mod lane;
@@ -32,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
+use crate::lease::Tenure;
 
 use crate::plugins::approvals::Approvals;
 use crate::plugins::cache::Cache;
@@ -246,7 +247,7 @@ impl Plugins {
         Ok(Outcome::Live(status))
     }
 
-    fn go_live(&self, file: &Path, loaded: &Loaded, lease: CancellationToken) {
+    fn go_live(&self, file: &Path, loaded: &Loaded, lease: Tenure) {
         let plugin = Arc::new(LivePlugin::new(
             Arc::clone(&loaded.manifest),
             loaded.hash,

@@ -3,7 +3,7 @@
 //! that is clean only when the upstream's was.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,23 +12,20 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Sleep;
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::relay::cleaner::Cleaner;
 use crate::relay::failure::BodyBroken;
-use crate::relay::lease::{Cancelled, Lease};
 use crate::relay::pool::Checkout;
 use crate::relay::scrubber::Scrubber;
-use crate::relay::upload::Activity;
+use crate::relay::tether::Tether;
+use crate::relay::upload::{Activity, StopUpload};
 use crate::rules::{codings, headers};
 
 /// An answer's body, streamed from the upstream.
 pub struct RelayBody(Option<Box<Streaming>>);
 
 struct Streaming {
-    live: Arc<Mutex<Option<Live>>>,
-    lease: Lease,
-    revoked: Cancelled,
+    tether: Tether<Live>,
     idle: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     activity: Arc<Activity>,
@@ -37,7 +34,6 @@ struct Streaming {
     /// Trailers that leave after the rest of the body.
     trailers: Option<HeaderMap>,
     stage: Stage,
-    _watch: DropGuard,
 }
 
 /// How far the answer has come.
@@ -52,34 +48,33 @@ enum Stage {
 }
 
 /// What holds the upstream: letting go of it cancels both directions.
-struct Live {
+pub(super) struct Live {
     incoming: Incoming,
     checkout: Checkout,
-    stop_upload: DropGuard,
+    stop_upload: StopUpload,
 }
 
 /// What a streaming body needs beside the answer itself.
 pub(super) struct Ties {
     pub(super) checkout: Checkout,
-    pub(super) lease: Lease,
+    pub(super) tether: Tether<Live>,
     pub(super) idle: Duration,
     pub(super) activity: Arc<Activity>,
-    pub(super) stop_upload: DropGuard,
+    pub(super) stop_upload: StopUpload,
     pub(super) scrubber: Option<Arc<Scrubber>>,
     pub(super) cleaner: Option<Cleaner>,
 }
 
 impl RelayBody {
     pub(super) fn new(incoming: Incoming, ties: Ties) -> Self {
-        let done = CancellationToken::new();
+        let empty = incoming.is_end_stream();
+        ties.tether.open(Live {
+            incoming,
+            checkout: ties.checkout,
+            stop_upload: ties.stop_upload,
+        });
         let mut streaming = Box::new(Streaming {
-            live: Arc::new(Mutex::new(Some(Live {
-                incoming,
-                checkout: ties.checkout,
-                stop_upload: ties.stop_upload,
-            }))),
-            revoked: ties.lease.cancelled(),
-            lease: ties.lease.clone(),
+            tether: ties.tether,
             idle: ties.idle,
             timer: None,
             activity: ties.activity,
@@ -87,39 +82,16 @@ impl RelayBody {
             cleaner: ties.cleaner,
             trailers: None,
             stage: Stage::Receive,
-            _watch: done.clone().drop_guard(),
         });
-        let empty = streaming
-            .live()
-            .as_ref()
-            .is_none_or(|live| live.incoming.is_end_stream());
         if empty {
             streaming.received();
             return Self(None);
         }
-        watch(streaming.live.clone(), ties.lease, done);
         Self(Some(streaming))
     }
 }
 
-/// Lets go of the upstream when the lease is cut, even while nobody reads.
-fn watch(live: Arc<Mutex<Option<Live>>>, lease: Lease, done: CancellationToken) {
-    tokio::spawn(async move {
-        tokio::select! {
-            () = lease.cancelled() => {
-                let cut = live.lock().unwrap_or_else(PoisonError::into_inner).take();
-                drop(cut);
-            }
-            () = done.cancelled() => {}
-        }
-    });
-}
-
 impl Streaming {
-    fn live(&self) -> MutexGuard<'_, Option<Live>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The answer was received to its end: the connection may be used again,
     /// once the request has gone out to its end too.
     fn received(&mut self) {
@@ -127,7 +99,7 @@ impl Streaming {
         if let Some(cleaner) = &mut self.cleaner {
             cleaner.end();
         }
-        let live = self.live().take();
+        let live = self.tether.slot().take();
         let Some(Live {
             checkout,
             stop_upload,
@@ -141,7 +113,8 @@ impl Streaming {
             return;
         }
         let (activity, idle) = (self.activity.clone(), self.idle);
-        let cut = self.lease.cancelled();
+        // The body may be gone long before the upload is.
+        let cut = self.tether.lease().cancelled();
         tokio::spawn(async move {
             let uploaded = tokio::select! {
                 () = cut => false,
@@ -156,7 +129,7 @@ impl Streaming {
 
     fn fail(&mut self, why: BodyBroken) -> Poll<Option<Result<Frame<Bytes>, BodyBroken>>> {
         self.stage = Stage::End;
-        let cut = self.live().take();
+        let cut = self.tether.slot().take();
         drop(cut);
         Poll::Ready(Some(Err(why)))
     }
@@ -194,12 +167,10 @@ impl Streaming {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyBroken>>> {
         loop {
             match self.stage {
-                Stage::Receive if self.live().is_none() => return self.fail(BodyBroken::Revoked),
-                Stage::Receive => {}
-                Stage::Drain if Pin::new(&mut self.revoked).poll(context).is_ready() => {
+                Stage::Receive | Stage::Drain if self.tether.is_cut() => {
                     return self.fail(BodyBroken::Revoked);
                 }
-                Stage::Drain => {}
+                Stage::Receive | Stage::Drain => {}
                 Stage::End => return Poll::Ready(None),
             }
             match self.cleaner.as_mut().map_or(Ok(None), Cleaner::next) {
@@ -271,7 +242,7 @@ impl Streaming {
     }
 
     fn poll_upstream(&mut self, context: &mut Context<'_>) -> Poll<Received> {
-        let polled = match self.live().as_mut() {
+        let polled = match self.tether.slot().as_mut() {
             Some(live) => Pin::new(&mut live.incoming)
                 .poll_frame(context)
                 .map(|frame| (frame, live.incoming.is_end_stream())),
@@ -281,7 +252,7 @@ impl Streaming {
             Poll::Ready((Some(Ok(frame)), last)) => Poll::Ready(Ok(Some((frame, last)))),
             Poll::Ready((Some(Err(_)), _)) => Poll::Ready(Err(BodyBroken::Upstream)),
             Poll::Ready((None, _)) => Poll::Ready(Ok(None)),
-            Poll::Pending if Pin::new(&mut self.revoked).poll(context).is_ready() => {
+            Poll::Pending if self.tether.poll_cut(context).is_ready() => {
                 Poll::Ready(Err(BodyBroken::Revoked))
             }
             Poll::Pending if self.is_silent(context) => Poll::Ready(Err(BodyBroken::Silent)),
@@ -311,7 +282,8 @@ async fn until_uploaded(activity: &Activity, idle: Duration) -> bool {
 impl Drop for Streaming {
     fn drop(&mut self) {
         let ended = self
-            .live()
+            .tether
+            .slot()
             .as_ref()
             .is_some_and(|live| live.incoming.is_end_stream());
         if ended && self.stage == Stage::Receive {
@@ -319,7 +291,7 @@ impl Drop for Streaming {
         }
         // Otherwise whoever read this went away: letting go of the connection
         // cancels the upstream.
-        let cut = self.live().take();
+        let cut = self.tether.slot().take();
         drop(cut);
     }
 }
@@ -352,7 +324,7 @@ impl Body for RelayBody {
         if streaming.cleaner.is_some() {
             return SizeHint::default();
         }
-        match streaming.live().as_ref() {
+        match streaming.tether.slot().as_ref() {
             Some(live) => live.incoming.size_hint(),
             None => SizeHint::default(),
         }

@@ -7,12 +7,13 @@ use bytes::{Bytes, BytesMut};
 use http::header::TRAILER;
 use http_body_util::BodyExt;
 
+use crate::lease::Lease;
 use crate::relay::Relay;
-use crate::relay::body::{RelayBody, Ties};
+use crate::relay::body::{Live, RelayBody, Ties};
 use crate::relay::failure::{BodyBroken, RelayFailure};
 use crate::relay::forward::{cleaner, passed_headers};
-use crate::relay::lease::Lease;
 use crate::relay::seal::SealedRequest;
+use crate::relay::tether::Tether;
 use crate::relay::upload::RequestBody;
 use crate::rules::plan::{CallAnswer, CallFailure};
 
@@ -45,11 +46,12 @@ impl Relay {
         lease: Lease,
         room: &mut dyn CallRoom,
     ) -> Result<CallAnswer, CallFailure> {
-        let ended = lease.cancelled();
-        let call = self.call_now(sealed, body, limits.max_bytes, lease, room);
+        let tether = Tether::to(lease);
+        let line = tether.line();
+        let call = self.call_now(sealed, body, limits.max_bytes, tether, room);
         tokio::select! {
             biased;
-            () = ended => Err(CallFailure::Broken),
+            () = line.until_cut() => Err(CallFailure::Broken),
             answer = tokio::time::timeout(limits.deadline, call) => {
                 answer.unwrap_or(Err(CallFailure::Timeout))
             }
@@ -61,7 +63,7 @@ impl Relay {
         mut sealed: SealedRequest,
         body: Bytes,
         max_bytes: usize,
-        lease: Lease,
+        tether: Tether<Live>,
         room: &mut dyn CallRoom,
     ) -> Result<CallAnswer, CallFailure> {
         let answered = self
@@ -76,7 +78,7 @@ impl Relay {
             incoming,
             Ties {
                 checkout: answered.checkout,
-                lease,
+                tether,
                 idle: self.idle(),
                 activity: answered.activity,
                 stop_upload: answered.stop_upload,

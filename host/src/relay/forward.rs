@@ -11,17 +11,17 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body;
 use hyper::body::Incoming;
-use tokio_util::sync::DropGuard;
 
+use crate::lease::Lease;
 use crate::relay::Relay;
-use crate::relay::body::{RelayBody, Ties};
+use crate::relay::body::{Live, RelayBody, Ties};
 use crate::relay::cleaner::Cleaner;
 use crate::relay::connect::Place;
 use crate::relay::failure::RelayFailure;
-use crate::relay::lease::Lease;
 use crate::relay::pool::Checkout;
 use crate::relay::seal::SealedRequest;
-use crate::relay::upload::{Activity, RequestBody, Upload};
+use crate::relay::tether::Tether;
+use crate::relay::upload::{Activity, RequestBody, StopUpload, Upload};
 use crate::relay::upload_guard::UploadFault;
 use crate::rules::origin::Scheme;
 use crate::rules::{codings, headers};
@@ -31,7 +31,7 @@ pub(super) struct Answered {
     pub(super) response: Response<Incoming>,
     pub(super) checkout: Checkout,
     pub(super) activity: Arc<Activity>,
-    pub(super) stop_upload: DropGuard,
+    pub(super) stop_upload: StopUpload,
 }
 
 impl Relay {
@@ -47,18 +47,20 @@ impl Relay {
         body: RequestBody,
         lease: Lease,
     ) -> Result<Response<RelayBody>, RelayFailure> {
+        let tether = Tether::to(lease);
+        let line = tether.line();
         tokio::select! {
             biased;
-            () = lease.cancelled() => Err(RelayFailure::Revoked),
-            answer = self.forward_leased(sealed, body, lease.clone()) => answer,
+            () = line.until_cut() => Err(RelayFailure::Revoked),
+            answer = self.forward_tied(sealed, body, tether) => answer,
         }
     }
 
-    async fn forward_leased(
+    async fn forward_tied(
         &self,
         mut sealed: SealedRequest,
         body: RequestBody,
-        lease: Lease,
+        tether: Tether<Live>,
     ) -> Result<Response<RelayBody>, RelayFailure> {
         let answered = self.send(&mut sealed, body).await?;
         let (head, incoming) = answered.response.into_parts();
@@ -75,7 +77,7 @@ impl Relay {
             incoming,
             Ties {
                 checkout: answered.checkout,
-                lease,
+                tether,
                 idle: self.idle(),
                 activity: answered.activity,
                 stop_upload: answered.stop_upload,

@@ -291,6 +291,8 @@ impl<'a> Draft<'a> {
         if stands(swapped.as_deref().unwrap_or(query)) {
             return Err(SealRefusal::TokenLeft("the query"));
         }
+        // Field names arrive in lower case, tokens do not.
+        let lowered = self.token.to_ascii_lowercase();
         for (name, value) in headers {
             let swapped = if stand_in {
                 swap_in_header(value.as_bytes(), self.token, BLANK)
@@ -299,15 +301,10 @@ impl<'a> Draft<'a> {
             };
             let sent = swapped.as_deref().unwrap_or(value.as_bytes());
             let inside = basic(sent);
-            // Field names arrive in lower case, tokens do not.
-            let lowered = self.token.to_ascii_lowercase();
-            let named = memchr::memmem::find(name.as_str().as_bytes(), &lowered);
-            let shaped = holds_token_shape(name.as_str().as_bytes());
-            if named.is_some()
-                || shaped
-                || stands(sent)
-                || inside.is_some_and(|inside| stands(&inside))
-            {
+            let name = name.as_str().as_bytes();
+            let named = name.len() >= lowered.len()
+                && (memchr::memmem::find(name, &lowered).is_some() || holds_token_shape(name));
+            if named || stands(sent) || inside.is_some_and(|inside| stands(&inside)) {
                 return Err(SealRefusal::TokenLeft("a header"));
             }
         }

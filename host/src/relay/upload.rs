@@ -3,16 +3,17 @@
 //! connection is ready, so a box that waits for `100 Continue` gets it then.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::task::AtomicWaker;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
+use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 
 use crate::relay::BoxError;
 use crate::relay::upload_guard::{Guard, UploadFault, UploadRules};
@@ -64,7 +65,10 @@ pub(super) struct Activity {
     started: Instant,
     last: AtomicU64,
     fault: OnceLock<UploadFault>,
-    finished: CancellationToken,
+    has_finished: AtomicBool,
+    finished: Notify,
+    is_stopped: AtomicBool,
+    uploading: AtomicWaker,
 }
 
 impl Activity {
@@ -73,7 +77,10 @@ impl Activity {
             started: Instant::now(),
             last: AtomicU64::new(0),
             fault: OnceLock::new(),
-            finished: CancellationToken::new(),
+            has_finished: AtomicBool::new(false),
+            finished: Notify::new(),
+            is_stopped: AtomicBool::new(false),
+            uploading: AtomicWaker::new(),
         }
     }
 
@@ -95,12 +102,39 @@ impl Activity {
 
     /// Whether nothing is left to send.
     pub(super) fn upload_finished(&self) -> bool {
-        self.finished.is_cancelled()
+        self.has_finished.load(Ordering::Acquire)
     }
 
     /// Waits until nothing is left to send.
     pub(super) async fn until_uploaded(&self) {
-        self.finished.cancelled().await;
+        // Enabled before the look: an end in between is not missed.
+        let mut finished = std::pin::pin!(self.finished.notified());
+        finished.as_mut().enable();
+        if !self.upload_finished() {
+            finished.await;
+        }
+    }
+
+    /// Whether the upload is to end; if not, that wakes this task.
+    fn poll_stopped(&self, context: &Context<'_>) -> Poll<()> {
+        if !self.is_stopped.load(Ordering::Acquire) {
+            self.uploading.register(context.waker());
+        }
+        if self.is_stopped.load(Ordering::Acquire) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+/// Stops an upload that still goes on when it is dropped.
+pub(super) struct StopUpload(Arc<Activity>);
+
+impl Drop for StopUpload {
+    fn drop(&mut self) {
+        self.0.is_stopped.store(true, Ordering::Release);
+        self.0.uploading.wake();
     }
 }
 
@@ -108,31 +142,26 @@ impl Activity {
 pub(super) struct Upload {
     body: RequestBody,
     activity: Arc<Activity>,
-    stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     guard: Guard,
     /// Trailers that leave after the rest of the body.
     trailers: Option<HeaderMap>,
-    _finished: DropGuard,
 }
 
 impl Upload {
-    /// Wraps a body. Dropping the guard stops an upload that still goes on.
+    /// Wraps a body. Dropping the third stops an upload that still goes on.
     pub(super) fn new(
         body: RequestBody,
         rules: Arc<UploadRules>,
-    ) -> (Self, Arc<Activity>, DropGuard) {
+    ) -> (Self, Arc<Activity>, StopUpload) {
         let activity = Arc::new(Activity::new());
-        let stop = CancellationToken::new();
-        let watched = matches!(body.0, Kind::Stream(_));
         let upload = Self {
             body,
-            stop: watched.then(|| Box::pin(stop.clone().cancelled_owned())),
             guard: Guard::new(rules),
             trailers: None,
-            _finished: activity.finished.clone().drop_guard(),
             activity: activity.clone(),
         };
-        (upload, activity, stop.drop_guard())
+        let stop = StopUpload(activity.clone());
+        (upload, activity, stop)
     }
 
     fn poll_received(
@@ -182,6 +211,13 @@ impl Upload {
     }
 }
 
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.activity.has_finished.store(true, Ordering::Release);
+        self.activity.finished.notify_waiters();
+    }
+}
+
 impl Body for Upload {
     type Data = Bytes;
     type Error = BoxError;
@@ -191,11 +227,8 @@ impl Body for Upload {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
-        let stopped = match &mut this.stop {
-            Some(stop) => stop.as_mut().poll(context).is_ready(),
-            None => false,
-        };
-        if stopped {
+        let watched = matches!(this.body.0, Kind::Stream(_));
+        if watched && this.activity.poll_stopped(context).is_ready() {
             return Poll::Ready(Some(Err("the request was cancelled".into())));
         }
         loop {

@@ -1,6 +1,7 @@
 //! Where a box's token stands in a request. It says which tokens were shown
 //! and never whether one is known: the caller looks that up by hash.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -229,29 +230,19 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 }
 
 fn in_value(value: &[u8]) -> impl Iterator<Item = BoxToken> + use<> {
-    // No spelling is shorter than the token itself.
-    let value = if value.len() < TOKEN_LENGTH {
-        &[]
-    } else {
-        value
-    };
-    let plain = find_tokens(value);
-    let basic = decoded_basic(value)
-        .map(|decoded| find_tokens(&decoded))
-        .unwrap_or_default();
-    let encoded = std::str::from_utf8(value)
-        .map(|text| in_encoded(text).collect::<Vec<_>>())
-        .unwrap_or_default();
-    let encoded = if plain.is_empty() {
-        encoded
+    let plain = tokens(value);
+    let basic = decoded_basic(value).map_or_else(Vec::new, |decoded| tokens(&decoded));
+    let encoded = if plain.is_empty() && std::str::from_utf8(value).is_ok() {
+        under_encoding(value)
     } else {
         Vec::new()
     };
-    plain
-        .into_iter()
-        .chain(basic)
-        .map(|(_, token)| token)
-        .chain(encoded)
+    plain.into_iter().chain(basic).chain(encoded)
+}
+
+fn tokens(text: &[u8]) -> Vec<BoxToken> {
+    let found = find_tokens(text).into_iter();
+    found.map(|(_, token)| token).collect()
 }
 
 /// The `user:password` of a Basic credential (RFC 7617).
@@ -272,17 +263,30 @@ fn in_query(query: &str) -> impl Iterator<Item = BoxToken> + use<> {
     in_encoded(query)
 }
 
-/// Tokens as they stand, and under one or two layers of percent-encoding.
+/// Tokens as they stand, or else under one or two layers of percent-encoding.
 fn in_encoded(text: &str) -> impl Iterator<Item = BoxToken> + use<> {
-    let mut layer = text.as_bytes().to_vec();
-    let mut found = find_tokens(&layer);
+    let mut found = tokens(text.as_bytes());
+    if found.is_empty() {
+        found = under_encoding(text.as_bytes());
+    }
+    found.into_iter()
+}
+
+/// Tokens under one layer of percent-encoding, or else under two.
+fn under_encoding(text: &[u8]) -> Vec<BoxToken> {
+    let mut layer = Cow::Borrowed(text);
     for _ in 0..2 {
-        if found.is_empty() && layer.contains(&b'%') {
-            layer = percent_encoding::percent_decode(&layer).collect();
-            found = find_tokens(&layer);
+        // No spelling is shorter than the token itself.
+        if layer.len() < TOKEN_LENGTH || !layer.contains(&b'%') {
+            break;
+        }
+        layer = Cow::Owned(percent_encoding::percent_decode(&layer).collect());
+        let found = tokens(&layer);
+        if !found.is_empty() {
+            return found;
         }
     }
-    found.into_iter().map(|(_, token)| token)
+    Vec::new()
 }
 
 #[cfg(test)]

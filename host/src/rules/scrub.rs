@@ -16,6 +16,7 @@ mod tests;
 mod text;
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use aho_corasick::packed::{Config, MatchKind, Searcher};
 use aho_corasick::{AhoCorasick, Span};
@@ -25,10 +26,16 @@ use crate::rules::scrub::needle::{ByteSet, Needle};
 pub use crate::rules::scrub::stream::{Instead, Scrub};
 pub use crate::rules::scrub::text::{find_maybe_encoded, percent_decoded, percent_encoded, splice};
 
+/// How long a text is that the beginnings of forms are compiled for. Shorter
+/// ones, such as a head's fields, are walked through faster than that is done.
+const COMPILE_FROM: usize = 1024;
+
 /// Finds values in all their forms. No `Debug`: it holds the values.
 pub struct Matcher {
     needles: Vec<Needle>,
-    starts: Starts,
+    first: ByteSet,
+    second: ByteSet,
+    compiled: OnceLock<Starts>,
     /// Which bytes stand in any form.
     bytes: ByteSet,
     /// Whether `+` may stand for a byte of a form: for a space.
@@ -39,6 +46,8 @@ pub struct Matcher {
 enum Starts {
     Packed(Searcher),
     Automaton(AhoCorasick),
+    /// Neither could be made.
+    Walk,
 }
 
 /// Where forms stand in a text.
@@ -68,28 +77,19 @@ impl Matcher {
         if needles.is_empty() {
             return None;
         }
-        let mut beginnings: Vec<Vec<u8>> = Vec::with_capacity(2 * needles.len());
-        for beginning in needles.iter().flat_map(Needle::beginnings) {
-            if !beginnings.contains(&beginning) {
-                beginnings.push(beginning);
-            }
-        }
-        let packed = Config::new()
-            .match_kind(MatchKind::LeftmostFirst)
-            .builder()
-            .extend(&beginnings)
-            .build();
-        let starts = match packed {
-            Some(searcher) => Starts::Packed(searcher),
-            None => Starts::Automaton(AhoCorasick::new(&beginnings).ok()?),
-        };
+        let (mut first, mut second) = (ByteSet::default(), ByteSet::default());
         let mut bytes = ByteSet::default();
-        needles.iter().for_each(|needle| needle.add_to(&mut bytes));
+        for needle in &needles {
+            needle.add_to(&mut bytes);
+            needle.add_beginning_to(&mut first, &mut second);
+        }
         Some(Self {
             spaced: bytes.holds(b' '),
             bytes,
+            first,
+            second,
             needles,
-            starts,
+            compiled: OnceLock::new(),
         })
     }
 
@@ -108,7 +108,12 @@ impl Matcher {
 
     fn scan(&self, text: &[u8]) -> Found {
         let mut found = Found::default();
-        self.plain(text, &mut found);
+        let starts = if text.len() < COMPILE_FROM {
+            &Starts::Walk
+        } else {
+            self.compiled.get_or_init(|| Starts::of(&self.needles))
+        };
+        self.plain(starts, text, &mut found);
         self.escaped(text, &mut found);
         self.broken_off(text, &mut found);
         found.ranges.sort_by_key(|range| (range.start, range.end));
@@ -116,15 +121,43 @@ impl Matcher {
     }
 
     /// Forms that are spelled as they are from their beginning on.
-    fn plain(&self, text: &[u8], found: &mut Found) {
+    fn plain(&self, starts: &Starts, text: &[u8], found: &mut Found) {
         let mut from = 0;
-        while let Some(start) = self.starts.next(text, from) {
+        while let Some(start) = self.next_start(starts, text, from) {
             for needle in &self.needles {
                 if needle.begins(text, start) {
                     found.take(needle, text, start);
                 }
             }
             from = start + 1;
+        }
+    }
+
+    /// The next place where a form may begin.
+    fn next_start(&self, starts: &Starts, text: &[u8], from: usize) -> Option<usize> {
+        if from >= text.len() {
+            return None;
+        }
+        let span = Span {
+            start: from,
+            end: text.len(),
+        };
+        match starts {
+            Starts::Packed(searcher) => searcher.find_in(text, span).map(|found| found.start()),
+            Starts::Automaton(automaton) => automaton
+                .find(aho_corasick::Input::new(text).span(span))
+                .map(|found| found.start()),
+            Starts::Walk => {
+                let rest = text.get(from..)?;
+                let begins = |pair: &[u8]| match pair {
+                    [first, second] => self.first.holds(*first) && self.second.holds(*second),
+                    _ => false,
+                };
+                let ends = || rest.last().filter(|last| self.first.holds(**last));
+                let place = rest.windows(2).position(begins);
+                let place = place.or_else(|| ends().map(|_| rest.len() - 1));
+                place.map(|place| from + place)
+            }
         }
     }
 
@@ -184,19 +217,21 @@ impl Matcher {
 }
 
 impl Starts {
-    fn next(&self, text: &[u8], from: usize) -> Option<usize> {
-        let span = Span {
-            start: from,
-            end: text.len(),
-        };
-        if from >= text.len() {
-            return None;
+    fn of(needles: &[Needle]) -> Self {
+        let mut beginnings: Vec<Vec<u8>> = Vec::with_capacity(2 * needles.len());
+        for beginning in needles.iter().flat_map(Needle::beginnings) {
+            if !beginnings.contains(&beginning) {
+                beginnings.push(beginning);
+            }
         }
-        match self {
-            Self::Packed(searcher) => searcher.find_in(text, span).map(|found| found.start()),
-            Self::Automaton(automaton) => automaton
-                .find(aho_corasick::Input::new(text).span(span))
-                .map(|found| found.start()),
+        let packed = Config::new()
+            .match_kind(MatchKind::LeftmostFirst)
+            .builder()
+            .extend(&beginnings)
+            .build();
+        match packed {
+            Some(searcher) => Self::Packed(searcher),
+            None => AhoCorasick::new(&beginnings).map_or(Self::Walk, Self::Automaton),
         }
     }
 }

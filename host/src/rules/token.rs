@@ -1,10 +1,13 @@
 //! A box's token and a grant: their shape, their hash, and how they are found
 //! in a request.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use memchr::memmem::Finder;
 use percent_encoding::percent_decode;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -19,8 +22,10 @@ pub const TOKEN_LENGTH: usize = 47;
 /// What every grant begins with; as much follows as in a token.
 pub const GRANT_PREFIX: &str = "jfg_";
 
-/// What tokens and grants begin with.
-const SHAPES: [&[u8]; 2] = [TOKEN_PREFIX.as_bytes(), GRANT_PREFIX.as_bytes()];
+/// Finds what tokens and grants begin with. Every header of every request is
+/// searched for it, so it is compiled once.
+static SHAPES: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| [Finder::new(TOKEN_PREFIX), Finder::new(GRANT_PREFIX)]);
 
 /// How many characters follow.
 const SHAPE_LENGTH: usize = 43;
@@ -153,7 +158,9 @@ impl std::hash::Hash for TokenHash {
 /// either side, in order.
 #[must_use]
 pub fn find_tokens(text: &[u8]) -> Vec<(usize, BoxToken)> {
-    memchr::memmem::find_iter(text, TOKEN_PREFIX.as_bytes())
+    let [prefix, _] = &*SHAPES;
+    prefix
+        .find_iter(text)
         .filter_map(|start| {
             let candidate = text.get(start..start.checked_add(TOKEN_LENGTH)?)?;
             let after = text
@@ -171,41 +178,48 @@ pub fn find_tokens(text: &[u8]) -> Vec<(usize, BoxToken)> {
 /// Where something has the shape of a box's token or a grant, whatever stands
 /// around it.
 pub fn shapes(text: &[u8]) -> impl Iterator<Item = usize> {
-    SHAPES.into_iter().flat_map(|prefix| {
-        memchr::memmem::find_iter(text, prefix).filter(|start| {
-            let from = start + prefix.len();
+    SHAPES.iter().flat_map(|prefix| {
+        prefix.find_iter(text).filter(|start| {
+            let from = start + prefix.needle().len();
             text.get(from..from + SHAPE_LENGTH)
                 .is_some_and(|rest| rest.iter().all(|byte| is_token_byte(*byte)))
         })
     })
 }
 
-/// Whether a text holds anything with the shape of a box's token or a grant.
+/// Whether a text holds anything with the shape of a box's token or a grant,
+/// as it is or under one or two layers of percent-encoding.
 #[must_use]
 pub fn holds_token_shape(text: &[u8]) -> bool {
-    // No spelling is shorter than the token itself.
-    if text.len() < TOKEN_LENGTH {
-        return false;
-    }
-    let decoded: Vec<u8> = percent_decode(text).collect();
-    let twice: Vec<u8> = percent_decode(&decoded).collect();
-    [text, &decoded, &twice]
-        .into_iter()
-        .any(|text| shapes(text).next().is_some())
+    any_layer(text, |text| shapes(text).next().is_some())
 }
 
 /// Whether a text holds anything with the shape of a grant, as it is or under
 /// one or two layers of percent-encoding.
 #[must_use]
 pub fn holds_grant_shape(text: &[u8]) -> bool {
+    any_layer(text, |text| {
+        shapes(text).any(|start| is_grant_at(text, start))
+    })
+}
+
+/// Whether something is so of a text as it is, or once or twice decoded.
+fn any_layer(text: &[u8], is_so: impl Fn(&[u8]) -> bool) -> bool {
+    // No spelling is shorter than the token itself.
     if text.len() < TOKEN_LENGTH {
         return false;
     }
-    let decoded: Vec<u8> = percent_decode(text).collect();
-    let twice: Vec<u8> = percent_decode(&decoded).collect();
-    [text, &decoded, &twice]
-        .into_iter()
-        .any(|text| shapes(text).any(|start| is_grant_at(text, start)))
+    let mut layer = Cow::Borrowed(text);
+    for _ in 0..2 {
+        if is_so(&layer) {
+            return true;
+        }
+        if memchr::memchr(b'%', &layer).is_none() {
+            return false;
+        }
+        layer = Cow::Owned(percent_decode(&layer).collect());
+    }
+    is_so(&layer)
 }
 
 fn is_grant_at(text: &[u8], start: usize) -> bool {

@@ -16,6 +16,9 @@ use crate::config::Config;
 use crate::rules::escape::{escape_json, escape_line};
 use crate::{demo, telemetry};
 
+/// What the process allocates with.
+pub use mimalloc::MiMalloc as Allocator;
+
 /// Runs the command that the arguments name. 0: done; 1: refused or failed;
 /// 2: the arguments make no sense. `conformance` has codes of its own: how many
 /// checks failed, and 125 when there was nothing to check.

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::lease::Tenure;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 
 use crate::rules::names::{BoxName, CredentialName, UpstreamName};
 use crate::rules::origin::Origin;
@@ -43,7 +43,7 @@ pub struct CredentialRecord {
     pub revision: Revision,
     /// Cancelled when it is removed, or becomes somebody else's or another
     /// address's: what is relayed under it is cut. A new value alone leaves it.
-    pub lease: CancellationToken,
+    pub lease: Tenure,
 }
 
 impl CredentialRecord {
@@ -256,7 +256,7 @@ pub(super) fn read(
         box_name,
         bound_to: origin,
         revision,
-        lease: CancellationToken::new(),
+        lease: Tenure::new(),
     };
     Some((record, sealed))
 }

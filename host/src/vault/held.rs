@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use tokio_util::sync::CancellationToken;
+use crate::lease::Tenure;
 
 use crate::rules::names::{BoxName, CredentialName, SecretName, UpstreamName};
 use crate::rules::origin::Origin;
@@ -167,9 +167,7 @@ impl State {
     fn cut(&self) {
         let secrets = self.secrets.values().map(|(record, _)| &record.lease);
         let credentials = self.credentials.values().map(|(record, _)| &record.lease);
-        secrets
-            .chain(credentials)
-            .for_each(CancellationToken::cancel);
+        secrets.chain(credentials).for_each(Tenure::cancel);
     }
 }
 

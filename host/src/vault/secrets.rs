@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::lease::Tenure;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 
 use crate::rules::allow::AllowRule;
 use crate::rules::names::{BoxName, SecretName};
@@ -37,7 +37,7 @@ pub struct SecretRecord {
     pub revision: Revision,
     /// Cancelled when it is removed, or bound to something else than it was:
     /// what is relayed under it is cut. A new value alone leaves it.
-    pub lease: CancellationToken,
+    pub lease: Tenure,
 }
 
 impl SecretRecord {
@@ -124,7 +124,7 @@ pub(super) fn read(key: &[u8], value: &[u8], revision: Revision) -> Option<(Secr
         allow_private: stored.allow_private,
         extra_ca: stored.extra_ca.map(PathBuf::from),
         revision,
-        lease: CancellationToken::new(),
+        lease: Tenure::new(),
     };
     Some((record, sealed))
 }

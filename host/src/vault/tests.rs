@@ -510,14 +510,14 @@ async fn debug_and_errors_show_no_value_and_no_key() {
 }
 
 /// A lease that ends, under a limit that measures nothing.
-async fn ends(lease: &tokio_util::sync::CancellationToken) {
+async fn ends(lease: &crate::lease::Tenure) {
     let limit = std::time::Duration::from_secs(20);
     let ended = tokio::time::timeout(limit, lease.cancelled()).await;
     ended.expect("the lease ends");
 }
 
 /// A secret's lease and a credential's, as a relay would take them.
-fn leases(vault: &Vault) -> [tokio_util::sync::CancellationToken; 2] {
+fn leases(vault: &Vault) -> [crate::lease::Tenure; 2] {
     let secret = vault.secret(&box_name("a"), &secret_name("ONE")).unwrap();
     let credentials = vault.credentials();
     [secret.lease.clone(), credentials[0].lease.clone()]

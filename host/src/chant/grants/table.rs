@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use crate::lease::Tenure;
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 
 use crate::chant::grants::Known;
 use crate::rules::grant::Grant;
@@ -75,7 +75,7 @@ fn read(key: &[u8], value: &[u8]) -> Option<Known> {
             expires: stored.expires.parse().ok()?,
             revoked: stored.revoked,
         },
-        lease: CancellationToken::new(),
+        lease: Tenure::new(),
         hash: TokenHash::from_hex(&stored.grant_sha256)?,
     })
 }

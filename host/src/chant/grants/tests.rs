@@ -31,7 +31,7 @@ fn new(box_name: &str) -> NewGrant {
 }
 
 /// A lease that ends, under a limit that measures nothing.
-async fn ends(lease: &CancellationToken) {
+async fn ends(lease: &Tenure) {
     let limit = std::time::Duration::from_secs(20);
     let ended = tokio::time::timeout(limit, lease.cancelled()).await;
     ended.expect("the lease ends");

@@ -122,7 +122,7 @@ async fn one_component_s_approval_leaves_another_s_of_that_name_alone() {
 }
 
 /// A lease that ends, under a limit that measures nothing.
-async fn ends(lease: &tokio_util::sync::CancellationToken) {
+async fn ends(lease: &crate::lease::Tenure) {
     let limit = std::time::Duration::from_secs(20);
     let ended = tokio::time::timeout(limit, lease.cancelled()).await;
     ended.expect("the lease ends");

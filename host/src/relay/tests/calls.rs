@@ -5,10 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
+use crate::lease::Lease;
 use crate::relay::decode::tests::{CODINGS, name, whole};
 use crate::relay::tests::line::{Upstream, field, within};
 use crate::relay::tests::stage::{Script, VALUE, relay, token};
-use crate::relay::{CallLimits, CallRoom, Lease, seal_call};
+use crate::relay::{CallLimits, CallRoom, seal_call};
 use crate::rules::names::SecretName;
 use crate::rules::plan::{Call, CallAnswer, CallFailure, Outbound, Placement, Target};
 use crate::rules::plan_check::Checked;

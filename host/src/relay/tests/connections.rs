@@ -8,12 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 
+use crate::lease::Lease;
 use crate::relay::tests::line::{Line, Upstream, field, within};
 use crate::relay::tests::stage::{
     Broker, Script, VALUE, Values, head, key, relay, relay_with, token,
 };
 use crate::relay::{
-    Lease, OwnListeners, PoolLimits, Relay, RelayFailure, RelaySettings, RequestBody, Resolver,
+    OwnListeners, PoolLimits, Relay, RelayFailure, RelaySettings, RequestBody, Resolver,
 };
 use crate::rules::origin::Origin;
 use crate::rules::plan::Placement;

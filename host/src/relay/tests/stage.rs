@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::lease::Tenure;
 use http::{HeaderName, Method, Request, Response};
-use tokio_util::sync::CancellationToken;
 
 use crate::listen::{InboundBody, ListenSettings, Listener, ResponseBody};
 use crate::relay::{
@@ -64,7 +64,7 @@ pub(crate) struct Script {
     pub(crate) request_edits: Vec<Edit>,
     pub(crate) response_edits: Vec<Edit>,
     pub(crate) substitutions: Vec<(http::StatusCode, Refusal)>,
-    pub(crate) lease: CancellationToken,
+    pub(crate) lease: Tenure,
 }
 
 impl Script {
@@ -88,7 +88,7 @@ impl Script {
             request_edits: Vec::new(),
             response_edits: Vec::new(),
             substitutions: Vec::new(),
-            lease: CancellationToken::new(),
+            lease: Tenure::new(),
         }
     }
 
@@ -152,7 +152,7 @@ impl Broker {
             .unwrap();
         let address = listener.local_addr();
         let service = move |request| answer(relay.clone(), script.clone(), request);
-        let for_ever = CancellationToken::new();
+        let for_ever = tokio_util::sync::CancellationToken::new();
         tokio::spawn(listener.serve(service, for_ever, Duration::ZERO));
         Self { address }
     }

@@ -43,6 +43,9 @@ pub(super) struct Reach {
 }
 
 impl ByteSet {
+    /// Every byte.
+    const ALL: Self = Self([u64::MAX; 4]);
+
     fn add(&mut self, byte: u8) {
         if let Some(word) = self.0.get_mut(usize::from(byte >> 6)) {
             *word |= 1 << (byte & 63);
@@ -111,6 +114,26 @@ impl Needle {
     /// Whether this byte stands in it.
     pub(super) fn holds(&self, byte: u8) -> bool {
         self.bytes.holds(self.alphabet.normal(byte))
+    }
+
+    /// Adds the bytes that it begins with to two sets: its first, and what
+    /// follows it.
+    pub(super) fn add_beginning_to(&self, first: &mut ByteSet, second: &mut ByteSet) {
+        let spelled = |set: &mut ByteSet, byte: u8| {
+            set.add(byte);
+            match (self.alphabet, byte) {
+                (Alphabet::Base64, b'+') => set.add(b'-'),
+                (Alphabet::Base64, b'/') => set.add(b'_'),
+                (Alphabet::Base64 | Alphabet::Plain, _) => {}
+            }
+        };
+        if let Some(byte) = self.text.first() {
+            spelled(first, *byte);
+        }
+        match self.text.get(1) {
+            Some(byte) => spelled(second, *byte),
+            None => *second = ByteSet::ALL,
+        }
     }
 
     /// Adds the bytes that it may be spelled with to a set.

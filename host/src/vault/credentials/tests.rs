@@ -17,7 +17,7 @@ fn credential(name: &str, owner: Option<&str>, payer: Option<&str>) -> Credentia
         box_name: owner.map(|owner| BoxName::parse(owner).unwrap()),
         bound_to: Origin::parse("https://api.test").unwrap(),
         revision: Revision(1),
-        lease: CancellationToken::new(),
+        lease: Tenure::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::rules::scrub::{Instead, Matcher, Scrub};
+use crate::rules::scrub::{Found, Instead, Matcher, Scrub, Starts};
 
 /// Values of the sort that is sealed, and of the sort that makes trouble.
 fn value() -> impl Strategy<Value = String> {
@@ -146,6 +146,19 @@ proptest! {
             let replaced = matcher.replace(&text, b"<TOKEN>").unwrap_or(text);
             prop_assert_eq!(replaced, whole);
         }
+    }
+
+    #[test]
+    fn short_texts_and_long_ones_are_searched_alike((value, text) in value_and_text()) {
+        let matcher = Matcher::new(value.as_bytes()).unwrap();
+        let compiled = Starts::of(&matcher.needles);
+        prop_assert!(!matches!(compiled, Starts::Walk));
+        let found = [&compiled, &Starts::Walk].map(|starts| {
+            let mut found = Found::default();
+            matcher.plain(starts, &text, &mut found);
+            (found.ranges, found.open)
+        });
+        prop_assert_eq!(&found[0], &found[1]);
     }
 
     #[test]
