@@ -34,16 +34,23 @@ pub(super) struct Asked<'a> {
     matched: &'a PluginRoute,
     head: &'a Head,
     shown: ShownRequest,
+    credential_headers: &'a [HeaderName],
     of: Option<(&'a Caller, Option<&'a Declaration>)>,
 }
 
 impl<'a> Asked<'a> {
     /// A request on a public route.
-    pub(super) fn public(matched: &'a PluginRoute, head: &'a Head, shown: ShownRequest) -> Self {
+    pub(super) fn public(
+        matched: &'a PluginRoute,
+        head: &'a Head,
+        shown: ShownRequest,
+        credential_headers: &'a [HeaderName],
+    ) -> Self {
         Self {
             matched,
             head,
             shown,
+            credential_headers,
             of: None,
         }
     }
@@ -53,6 +60,7 @@ impl<'a> Asked<'a> {
         matched: &'a PluginRoute,
         head: &'a Head,
         shown: ShownRequest,
+        credential_headers: &'a [HeaderName],
         caller: &'a Caller,
         declared: Option<&'a Declaration>,
     ) -> Self {
@@ -60,6 +68,7 @@ impl<'a> Asked<'a> {
             matched,
             head,
             shown,
+            credential_headers,
             of: Some((caller, declared)),
         }
     }
@@ -125,13 +134,13 @@ impl Chant {
             .of
             .map_or_else(Lease::default, |(caller, _)| caller.lease())
             .and(plugin.lease());
-        let credential_headers = self.credential_headers(&asked.matched.route.token);
+        let credential_headers = asked.credential_headers;
         let bounds = Bounds {
             manifest,
             words,
             reachable: &reachable,
             offers: &offered.offers,
-            credential_headers: &credential_headers,
+            credential_headers,
             uses: &uses,
             method: &asked.head.method,
             tail: &asked.matched.tail,
@@ -179,7 +188,7 @@ impl Chant {
             };
             let need = check_need(need, &bounds).map_err(planned)?;
             let (state, answers) = self
-                .meet(need, name, caller, &credential_headers, &offered, &mut held)
+                .meet(need, name, caller, credential_headers, &offered, &mut held)
                 .await?;
             let _instance = self.0.limits.instance(name, asking).await?;
             step = plugin.resume(state, answers).await.map_err(Failure::Call)?;

@@ -29,10 +29,22 @@ pub enum Destination {
 pub struct PluginRoute {
     /// The plugin.
     pub plugin: Arc<LivePlugin>,
-    /// The route that matched, in its manifest.
-    pub route: Route,
+    /// Which of its routes.
+    index: usize,
     /// The path after the prefix.
     pub tail: String,
+}
+
+impl PluginRoute {
+    /// The route that matched, in the plugin's manifest.
+    #[must_use]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`find` counted it, and a manifest does not change"
+    )]
+    pub fn route(&self) -> &Route {
+        &self.plugin.manifest().routes[self.index]
+    }
 }
 
 /// Finds what a path leads to: the longest prefix that takes the method.
@@ -48,15 +60,19 @@ pub fn find(plugins: &[Arc<LivePlugin>], method: &Method, path: &str) -> Destina
                 .manifest()
                 .routes
                 .iter()
-                .map(move |route| (plugin, route))
+                .enumerate()
+                .map(move |(index, route)| (plugin, index, route))
         })
-        .filter(|(_, route)| route.methods.is_empty() || route.methods.contains(method))
-        .filter_map(|(plugin, route)| Some((plugin, route, paths::tail(path, &route.prefix)?)))
-        .max_by_key(|(_, route, _)| route.prefix.len());
+        .filter(|(_, _, route)| route.methods.is_empty() || route.methods.contains(method))
+        .filter_map(|(plugin, index, route)| {
+            let tail = paths::tail(path, &route.prefix)?;
+            Some((plugin, index, tail, route.prefix.len()))
+        })
+        .max_by_key(|(.., length)| *length);
     match matched {
-        Some((plugin, route, tail)) => Destination::Plugin(PluginRoute {
+        Some((plugin, index, tail, _)) => Destination::Plugin(PluginRoute {
             plugin: plugin.clone(),
-            route: route.clone(),
+            index,
             tail: tail.to_owned(),
         }),
         None => Destination::Nowhere,

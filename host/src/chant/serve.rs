@@ -31,7 +31,8 @@ impl Chant {
     pub async fn serve(&self, request: Request<InboundBody>) -> Response<ResponseBody> {
         let mut ending = Ending::begin(&self.0.parts.metrics, request.method());
         let mut payer = None;
-        let journey = self.journey(request, &mut ending, &mut payer).await;
+        // On the heap: what carries it is handed on by value several times.
+        let journey = Box::pin(self.journey(request, &mut ending, &mut payer)).await;
         let mut response = match journey {
             Ok(Reply::Answer(answer)) => {
                 ending.answered(answer.status, answer.body.len());
@@ -95,8 +96,8 @@ impl Chant {
             Destination::Plugin(_) if !is_served_method(&head.method) => Err(not_served().into()),
             Destination::Plugin(matched) => {
                 ending.plugin = Some(matched.plugin.manifest().name.clone());
-                if matched.route.public {
-                    if !matched.plugin.granted().public(&matched.route.prefix) {
+                if matched.route().public {
+                    if !matched.plugin.granted().public(&matched.route().prefix) {
                         return Err(not_served().into());
                     }
                     if identify::tokens_in_path(path).next().is_some()
@@ -110,8 +111,8 @@ impl Chant {
                     self.take_slots(None, ending)?;
                     return self.answer_public(&matched, &head, body).await;
                 }
-                let mut caller = Caller::identify(self.boxes(), &head, &matched.route.token)?;
-                if let Some(upstream) = &matched.route.payer_of {
+                let mut caller = Caller::identify(self.boxes(), &head, &matched.route().token)?;
+                if let Some(upstream) = &matched.route().payer_of {
                     let now = jiff::Timestamp::now();
                     caller.take_turn(self.turn(&head, caller.box_name(), upstream, now));
                     // Said on whatever comes of the request from here on.
@@ -149,12 +150,14 @@ impl Chant {
         head: &Head,
         body: InboundBody,
     ) -> Result<Reply, Failure> {
-        if matched.route.inputs.body > 0 {
+        if matched.route().inputs.body > 0 {
             body::refuse_encoded(&head.headers)?;
         }
         let held = self.held(matched, None);
         let whole = self.read_if_asked(matched, body, None, held).await?.0;
-        let asked = Asked::public(matched, head, self.show(matched, head, whole));
+        let hidden = self.credential_headers(&matched.route().token);
+        let shown = self.show(matched, head, whole, &hidden);
+        let asked = Asked::public(matched, head, shown, &hidden);
         let (plan, _) = self.decide(asked).await?.ok_or_else(not_served)?;
         match plan.action {
             CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
@@ -173,13 +176,13 @@ impl Chant {
         caller: &Caller,
         ending: &mut Ending,
     ) -> Result<Reply, Failure> {
-        if matched.route.payer_of.is_some() && caller.known().paused {
+        if matched.route().payer_of.is_some() && caller.known().paused {
             return Err(paused(caller.box_name().as_str()).into());
         }
-        Caller::refuse_strays(self.boxes(), head, &matched.route.token)?;
+        Caller::refuse_strays(self.boxes(), head, &matched.route().token)?;
         let reported = self.declarations().of(caller.box_name());
         let declared = reported.as_deref().map(|reported| &reported.declaration);
-        if matched.route.inputs.body > 0 {
+        if matched.route().inputs.body > 0 {
             // The body is read for a box that declares the capability at all;
             // the words are held to the rule once they are known.
             self.hold_to_capability(matched, declared)?;
@@ -190,8 +193,9 @@ impl Chant {
         let (whole, rest) = self
             .read_if_asked(matched, body, Some(caller.token()), held)
             .await?;
-        let shown = self.show(matched, head, whole);
-        let asked = Asked::of_box(matched, head, shown, caller, declared);
+        let hidden = self.credential_headers(&matched.route().token);
+        let shown = self.show(matched, head, whole, &hidden);
+        let asked = Asked::of_box(matched, head, shown, &hidden, caller, declared);
         let (plan, lease) = self.decide(asked).await?.ok_or_else(not_served)?;
         match plan.action {
             CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
@@ -200,14 +204,14 @@ impl Chant {
                 let target = forward.get().outbound.target.clone();
                 let destination = self.locate(&target, caller.box_name())?;
                 let policy = HeaderPolicy {
-                    cookies: passes_cookies(&matched.route.token),
+                    cookies: passes_cookies(&matched.route().token),
                 };
                 let sealed = relay::seal_forward(
                     forward,
                     &destination,
                     head,
                     caller.token(),
-                    &self.credential_headers(&matched.route.token),
+                    &hidden,
                     policy,
                     &self.0.parts.vault,
                 )
@@ -281,7 +285,7 @@ impl Chant {
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        match matched.route.inputs.body {
+        match matched.route().inputs.body {
             0 => Ok((None, RequestBody::stream(body))),
             most => {
                 let most = most.min(self.0.settings.max_body);
@@ -302,30 +306,35 @@ impl Chant {
 
     /// The headers that the route asks to see, less those that may carry a
     /// token anywhere in this host.
-    fn shown_headers(&self, matched: &PluginRoute) -> Vec<HeaderName> {
-        let hidden = self.credential_headers(&matched.route.token);
+    fn shown_headers(&self, matched: &PluginRoute, hidden: &[HeaderName]) -> Vec<HeaderName> {
         let own = &self.0.settings.token_headers;
-        let asked = matched.route.inputs.headers.iter();
+        let asked = matched.route().inputs.headers.iter();
         asked
-            .filter(|name| !own.contains(name) && plugin_may_see(name, &hidden))
+            .filter(|name| !own.contains(name) && plugin_may_see(name, hidden))
             .cloned()
             .collect()
     }
 
     /// What the plugin is shown: what its route asks for, and no token in it.
-    fn show(&self, matched: &PluginRoute, head: &Head, body: Option<Bytes>) -> ShownRequest {
-        let inputs = &matched.route.inputs;
+    fn show(
+        &self,
+        matched: &PluginRoute,
+        head: &Head,
+        body: Option<Bytes>,
+        hidden: &[HeaderName],
+    ) -> ShownRequest {
+        let inputs = &matched.route().inputs;
         let settings = &self.0.settings.plugin_settings;
         ShownRequest {
             method: head.method.clone(),
-            prefix: matched.route.prefix.clone(),
+            prefix: matched.route().prefix.clone(),
             path: matched.tail.clone(),
             query: head
                 .uri
                 .query()
                 .filter(|_| inputs.query)
                 .map(identify::mask_query),
-            headers: identify::without_tokens(&head.headers, &self.shown_headers(matched)),
+            headers: identify::without_tokens(&head.headers, &self.shown_headers(matched, hidden)),
             body,
             time: inputs.time.then(now_ms),
             settings: inputs.settings.then(|| {

@@ -24,11 +24,6 @@ use crate::listen::sniff::{Rewound, sniff};
 use crate::listen::socket::Socket;
 use crate::listen::traffic::{Flight, Overdue, Traffic};
 
-/// Cancelled once the peer of a request has left or its connection has ended.
-/// In the extensions of every request.
-#[derive(Debug, Clone)]
-pub struct PeerGone(pub CancellationToken);
-
 /// How a connection ended.
 enum End {
     /// HTTP ended it.
@@ -113,7 +108,6 @@ impl Peer {
         let serving = Serving {
             service,
             traffic: traffic.clone(),
-            gone: gone.clone(),
             old: old.clone(),
         };
         let service = service_fn(move |request| serving.answer(request));
@@ -252,7 +246,6 @@ impl Peer {
 struct Serving<S> {
     service: S,
     traffic: Arc<Traffic>,
-    gone: CancellationToken,
     /// Whether the peer has spoken HTTP/1.0.
     old: Arc<AtomicBool>,
 }
@@ -271,8 +264,7 @@ impl<S> Serving<S> {
             self.old.store(true, Ordering::Relaxed);
         }
         let flight = Flight::begin(&self.traffic);
-        let mut request = request.map(|body| InboundBody::new(body, flight.clone()));
-        request.extensions_mut().insert(PeerGone(self.gone.clone()));
+        let request = request.map(|body| InboundBody::new(body, flight.clone()));
         let answer = (self.service)(request);
         async move {
             let mut response = answer.await;

@@ -33,7 +33,6 @@ use crate::listen::crowd::Crowd;
 use crate::listen::traffic::Traffic;
 
 pub use crate::listen::body::{InboundBody, ResponseBody};
-pub use crate::listen::connection::PeerGone;
 pub use crate::listen::tls::TlsSettings;
 
 /// Any error of a body that somebody else made.

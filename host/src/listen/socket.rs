@@ -89,9 +89,8 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         loop {
             ready!(self.stream.poll_read_ready(context))?;
-            match self.stream.try_read(buffer.initialize_unfilled()) {
+            match self.stream.try_read_buf(buffer) {
                 Ok(read) => {
-                    buffer.advance(read);
                     if read > 0 {
                         self.traffic.received();
                     }

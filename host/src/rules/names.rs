@@ -1,6 +1,8 @@
-//! Parsed names: once one of these exists, its text fits the pattern.
+//! Parsed names: once one of these exists, its text fits the pattern. Every
+//! request hands names on to all its parts, so a copy shares the text.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// Why a text is not a name of its sort.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,7 +18,7 @@ macro_rules! names {
     ($($(#[$doc:meta])* $name:ident: $sort:literal, $rule:literal, $accepts:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Reads a name.
@@ -26,7 +28,7 @@ macro_rules! names {
             pub fn parse(text: &str) -> Result<Self, NameError> {
                 let accepts: fn(&str) -> bool = $accepts;
                 if accepts(text) {
-                    return Ok(Self(text.to_owned()));
+                    return Ok(Self(text.into()));
                 }
                 Err(NameError { sort: $sort, rule: $rule, text: text.chars().take(80).collect() })
             }

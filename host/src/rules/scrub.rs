@@ -28,7 +28,7 @@ pub use crate::rules::scrub::text::{find_maybe_encoded, percent_decoded, percent
 
 /// How long a text is that the beginnings of forms are compiled for. Shorter
 /// ones, such as a head's fields, are walked through faster than that is done.
-const COMPILE_FROM: usize = 1024;
+const COMPILE_FROM: usize = 2048;
 
 /// Finds values in all their forms. No `Debug`: it holds the values.
 pub struct Matcher {

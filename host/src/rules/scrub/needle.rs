@@ -216,10 +216,12 @@ impl Needle {
 /// The characters that a value is sure to become inside a longer base64 text,
 /// when it starts `alignment` bytes after a group of three.
 fn base64_core(value: &[u8], alignment: usize) -> Vec<u8> {
-    let mut padded = Zeroizing::new(vec![0; alignment]);
+    let mut padded = Zeroizing::new(Vec::with_capacity(alignment + value.len()));
+    padded.resize(alignment, 0);
     padded.extend_from_slice(value);
-    let encoded = Zeroizing::new(STANDARD.encode(&*padded).into_bytes());
-    let first = (alignment * 8).div_ceil(6);
-    let last = padded.len() * 8 / 6;
-    encoded.get(first..last).unwrap_or_default().to_vec()
+    // Cut down where it stands, so that whoever wipes it wipes all of it.
+    let mut encoded = STANDARD.encode(&*padded).into_bytes();
+    encoded.truncate(padded.len() * 8 / 6);
+    encoded.drain(..(alignment * 8).div_ceil(6).min(encoded.len()));
+    encoded
 }
