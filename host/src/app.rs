@@ -16,7 +16,7 @@ use crate::admin::{self, AdminSocket};
 use crate::chant::boxes::Boxes;
 use crate::chant::declarations::Declarations;
 use crate::chant::grants::Grants;
-use crate::chant::journal::Journal;
+use crate::chant::journal::{Journal, JournalLimits};
 use crate::chant::owned::Owned;
 use crate::chant::{
     self, Chant, KeepLimits, LimitSettings, LogLimits, Patience, RoomLimits, Upstreams, routes,
@@ -87,7 +87,11 @@ async fn with_store(
     let declarations = Arc::new(Declarations::open(store.clone()).await?);
     let grants = Arc::new(Grants::open(store.clone(), jiff::Timestamp::now()).await?);
     let owned = Arc::new(Owned::open(store.clone()).await?);
-    let journal = Arc::new(Journal::open(store.clone(), config.limits.journal_bytes).await?);
+    let journal = JournalLimits {
+        bytes: config.limits.journal_bytes,
+        bytes_per_box: config.limits.journal_bytes_per_box,
+    };
+    let journal = Arc::new(Journal::open(store.clone(), journal).await?);
     let metrics = Arc::new(Metrics::with_connections(listener.open_connections()));
 
     let plugins = Plugins::open(plugin_settings(&config), store.clone(), cache_key).await?;

@@ -12,6 +12,9 @@ use crate::world;
 /// The operator's key at Fountain.
 const KEY: &str = "fountain-0123456789abcdefghijklmnop";
 
+/// What a box's attempts to start one conversation have in common.
+const KEY_OF_ONE: &str = "\"8e03978e-40d5\"";
+
 const WORDS: &[&str] = &["agent", "conversations", "sandboxes", "vault"];
 
 /// A world in which two boxes may reach all of Fountain, and `box-a` has an
@@ -52,7 +55,8 @@ fn post(token: &str, path: &str, body: &Value) -> Request {
 
 async fn start(world: &World, token: &str, wanted: &str) -> Response {
     let body = json!({"agent_id": "a-1", "wanted": wanted});
-    world.send(&post(token, "conversations", &body)).await
+    let request = post(token, "conversations", &body).header("idempotency-key", KEY_OF_ONE);
+    world.send(&request).await
 }
 
 /// Holds a request to the one refusal of what is not the box's own.
@@ -86,6 +90,10 @@ async fn what_was_created_for_a_box_is_its_own_and_nobody_elses() {
     assert_eq!(
         created.fields.first("authorization"),
         Some(format!("Bearer {KEY}"))
+    );
+    assert_eq!(
+        created.fields.first("idempotency-key").as_deref(),
+        Some(KEY_OF_ONE)
     );
     let path = "conversations/c-1/messages?limit=5";
     let response = world.send(&get(&token, path)).await;
@@ -126,6 +134,11 @@ async fn a_foreign_id_reaches_nobody_wherever_it_stands() {
         say(&json!({"agent_id": "theirs"})),
         say(&json!({"a": [{"b": {"agents": ["a-1", "theirs"]}}]})),
         say(&json!({"agent": {"id": 1}})),
+        say(&json!({"agent_id": {"$in": ["a-1", "theirs"]}})),
+        say(&json!({"agent_id": {"$ne": "a-1"}})),
+        say(&json!({"agents": {"theirs": true}})),
+        get(&token, "conversations/mine/linked-agents/theirs"),
+        get(&token, "conversations/mine?agent_id%5Bne%5D=a-1"),
         post(
             &token,
             "conversations",

@@ -79,7 +79,7 @@ async fn a_record_of_a_mebibyte_lasts_whole() {
 
 #[tokio::test]
 async fn a_full_journal_refuses_until_it_is_pruned() {
-    let world = clerk("journal_bytes = 150000\n").await;
+    let mut world = clerk("journal_bytes = 150000\njournal_bytes_per_box = 110000\n").await;
     let token = world.token.clone();
     let other = world.add_box("box-b").await;
     world.declare(&other, &[("clerk", &["file"])]).await;
@@ -87,22 +87,46 @@ async fn a_full_journal_refuses_until_it_is_pruned() {
         note(&world, &token, "note", &[b'a'; 100_000]).await.status,
         200
     );
+    // A box that has its share takes nothing from another's.
+    for size in [10_001, 200_000] {
+        let response = note(&world, &token, "note", &vec![b'c'; size]).await;
+        let words = [
+            "box-a",
+            "clerk",
+            "110000 bytes, journal_bytes_per_box",
+            "--prune",
+        ];
+        is_refusal("a share that is full", &response, 429, &words);
+    }
+    let response = note(&world, &other, "note", &[b'b'; 50_001]).await;
+    let words = [
+        "150000 bytes, journal_bytes",
+        "jackfield journal clerk --prune",
+    ];
+    is_refusal("a full journal", &response, 503, &words);
     assert_eq!(
         note(&world, &other, "note", &[b'b'; 40_000]).await.status,
         200
     );
-    for size in [10_001, 200_000] {
-        let response = note(&world, &token, "note", &vec![b'c'; size]).await;
-        is_refusal(
-            "a full journal",
-            &response,
-            429,
-            &["clerk", "jackfield journal clerk --prune"],
-        );
-    }
     let metrics = world.home.metrics().await;
-    let line = "jackfield_limit_refusals_total{limit=\"journal_bytes\",scope=\"plugin\"} 2";
-    assert!(metrics.contains(line), "{metrics}");
+    for (limit, scope, count) in [
+        ("journal_bytes_per_box", "box", 2),
+        ("journal_bytes", "plugin", 1),
+    ] {
+        let line = format!(
+            "jackfield_limit_refusals_total{{limit=\"{limit}\",scope=\"{scope}\"}} {count}\n"
+        );
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
+    // Neither a restart nor a new box of the same name gives the share back.
+    world.restart().await;
+    let response = note(&world, &token, "note", &[b'c'; 10_001]).await;
+    is_refusal("after a restart", &response, 429, &["box-a"]);
+    world.command(&["box", "remove", "box-a"], "").await.ok();
+    let token = world.add_box("box-a").await;
+    world.declare(&token, &[("clerk", &["file"])]).await;
+    let response = note(&world, &token, "note", &[b'c'; 10_001]).await;
+    is_refusal("a new box of that name", &response, 429, &["box-a"]);
     let of_b = records(&world, &["--box", "box-b"]).await;
     assert_eq!(of_b.len(), 1);
     let at = of_b[0]["at"].as_str().expect("a time");

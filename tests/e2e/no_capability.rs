@@ -6,7 +6,17 @@
 use jackfield_tests::sources;
 
 /// Words of capabilities. They are data of plugins and of the configuration.
-const WORDS: [&str; 4] = ["anthropic", "egress", "/llm", "x-api-key"];
+/// `decide` is also what hosts do, so it counts as a path and as a text.
+const WORDS: [&str; 8] = [
+    "anthropic",
+    "egress",
+    "feedback",
+    "fountain",
+    "/llm",
+    "/decide",
+    "\"decide",
+    "x-api-key",
+];
 
 /// Where they may stand: the configuration's defaults, the demo, and the
 /// conformance suite, which no part of the host names.

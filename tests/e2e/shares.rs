@@ -149,6 +149,40 @@ async fn a_box_that_has_too_many_requests_is_told_when_to_come_back() {
     assert_eq!(response.status, 200);
 }
 
+#[tokio::test]
+async fn an_upload_that_outlives_its_answer_is_a_request_still() {
+    let limits = "requests_per_box = 1\nrequests_per_plugin = 1\n";
+    let (world, other) = two_boxes(limits).await;
+    world.echo.take_over();
+    let mut client = world.client().await;
+    let request = Request::post("/egress/OPENAI/v1/duplex")
+        .bearer(&world.token)
+        .header("transfer-encoding", "chunked");
+    client.send(&request).await;
+    client.send_chunk(b"hello").await.expect("the host reads");
+    let mut exchange = world.echo.next().await;
+    exchange
+        .send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nearly")
+        .await
+        .expect("the host reads");
+    assert_eq!(client.response().await.expect("an answer").text(), "early");
+    // The answer has ended, and the upload goes on.
+    let again = Request::get("/egress/OPENAI/x");
+    let response = world
+        .refuses(&again.clone().bearer(&world.token), 429, &[])
+        .await;
+    is_over(&response, 429, &["box-a", "1, requests_per_box"]);
+    let response = world.refuses(&again.clone().bearer(&other), 503, &[]).await;
+    is_over(&response, 503, &["1, requests_per_plugin"]);
+    client.send_chunk(b"more").await.expect("the host reads");
+    assert_eq!(exchange.body_bytes(9).await.expect("a part"), "hellomore");
+    client.send_chunk(b"").await.expect("the host reads");
+    assert_eq!(exchange.body().await.expect("a clean end"), "");
+    exchange.keep_alive();
+    world.echo.let_go();
+    assert_eq!(world.send(&again.bearer(&world.token)).await.status, 200);
+}
+
 /// 64 KiB for a box, and these for the plugin and the host.
 fn room(per_plugin: usize, all: usize) -> String {
     format!(

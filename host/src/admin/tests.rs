@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::client::{Client, ClientError};
+use crate::chant::journal::JournalLimits;
 use crate::plugins::PluginSettings;
 
 use super::*;
@@ -42,6 +43,10 @@ async fn parts(config: Arc<Config>) -> Parts {
         cache_dir: config.state_dir.join("compiled"),
         ..PluginSettings::default()
     };
+    let journal = JournalLimits {
+        bytes: 1024,
+        bytes_per_box: 1024,
+    };
     Parts {
         listen: "127.0.0.1:8787".parse().unwrap(),
         boxes: Arc::new(Boxes::open(Arc::clone(&store), 4).await.unwrap()),
@@ -52,7 +57,7 @@ async fn parts(config: Arc<Config>) -> Parts {
                 .unwrap(),
         ),
         owned: Arc::new(Owned::open(Arc::clone(&store)).await.unwrap()),
-        journal: Arc::new(Journal::open(Arc::clone(&store), 1024).await.unwrap()),
+        journal: Arc::new(Journal::open(Arc::clone(&store), journal).await.unwrap()),
         vault: Vault::open(Arc::clone(&store), key).await.unwrap(),
         plugins: Plugins::open(settings, store, [2; 32]).await.unwrap(),
         metrics: Arc::new(Metrics::default()),

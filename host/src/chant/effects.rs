@@ -50,7 +50,7 @@ impl Chant {
             .journal
             .stage(plugin, box_name, &effects.journal)
             .await;
-        let staged = staged.map_err(|error| not_journaled(error, plugin))?;
+        let staged = staged.map_err(|error| not_journaled(error, plugin, box_name))?;
         let keep = Keep {
             store: &parts.store,
             box_name,
@@ -71,7 +71,7 @@ impl Chant {
                 .journal
                 .changes(plugin, box_name, &effects.journal, &staged)
                 .await;
-            let noted = noted.map_err(|error| not_journaled(error, plugin))?;
+            let noted = noted.map_err(|error| not_journaled(error, plugin, box_name))?;
             let claimed = parts.owned.claims(box_name, &effects.owns).await;
             let claimed = claimed.map_err(|error| not_claimed(error, plugin))?;
             for (conditions, changes) in [kept, noted, claimed] {
@@ -113,16 +113,28 @@ impl Chant {
     }
 }
 
-fn not_journaled(error: JournalError, plugin: &PluginName) -> Failure {
+fn not_journaled(error: JournalError, plugin: &PluginName, box_name: &BoxName) -> Failure {
+    let full = |limit, what: String| {
+        tracing::warn!(%plugin, %box_name, "its journal takes no more; `jackfield journal` prunes it");
+        // No time to come back at is told: this does not pass by itself.
+        let message = format!(
+            "{what}; nothing was kept of this request. The operator can make room: jackfield journal {plugin} \
+             --prune BEFORE"
+        );
+        Failure::Over(Over::new(limit, message, None))
+    };
     match error {
-        JournalError::Full => {
-            tracing::warn!(%plugin, "its journal is full; `jackfield journal` prunes it");
-            let message = format!(
-                "The journal of the plugin {plugin} is full; nothing was kept of this request. The operator can \
-                 make room: jackfield journal {plugin} --prune BEFORE"
-            );
-            Failure::Over(Over::new(Limit::JournalBytes, message, None))
-        }
+        JournalError::ShareFull(most) => full(
+            Limit::JournalBytesPerBox,
+            format!(
+                "The box {box_name} has as much in the journal of the plugin {plugin} as it may ({most} bytes, \
+                 journal_bytes_per_box)"
+            ),
+        ),
+        JournalError::Full(most) => full(
+            Limit::JournalBytes,
+            format!("The journal of the plugin {plugin} is full ({most} bytes, journal_bytes)"),
+        ),
         JournalError::Store(failed) => failed.into(),
     }
 }

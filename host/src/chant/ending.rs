@@ -2,8 +2,8 @@
 //! when the last byte has gone out, or when the request is let go.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -34,8 +34,6 @@ pub(super) struct Ending {
     pub(super) target: Option<Target>,
     /// What its stream lives under.
     pub(super) lease: Option<Lease>,
-    /// The box's room for a request, and the plugin's, kept until the end.
-    pub(super) slots: [Option<OwnedSemaphorePermit>; 2],
     outcome: Outcome,
     status: Option<StatusCode>,
     refusal: Option<RefusalKind>,
@@ -43,12 +41,15 @@ pub(super) struct Ending {
     bytes_out: u64,
 }
 
-/// What has come of a request's body.
+/// What has come of a request's body, and the room that the request takes. Both
+/// its body and its answer hold this: an upload may outlive its answer.
 #[derive(Default)]
 struct TakenIn {
     bytes: AtomicU64,
     /// More was asked for, and has not come.
     awaited: AtomicBool,
+    /// The box's room for a request, and the plugin's.
+    slots: OnceLock<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)>,
 }
 
 impl Ending {
@@ -63,7 +64,6 @@ impl Ending {
             plugin: None,
             target: None,
             lease: None,
-            slots: [None, None],
             outcome: Outcome::Leave,
             status: None,
             refusal: None,
@@ -89,6 +89,13 @@ impl Ending {
     /// An upstream's answer has begun.
     pub(super) fn forwarding(&mut self, status: StatusCode) {
         self.status = Some(status);
+    }
+
+    /// The box's room for this request, and the plugin's: given back once its
+    /// answer and its body have both ended.
+    pub(super) fn hold(&self, own: OwnedSemaphorePermit, plugins: Option<OwnedSemaphorePermit>) {
+        // A request takes its room once; a second one would go back at once.
+        let _taken = self.taken_in.slots.set((own, plugins));
     }
 
     /// A body that counts what comes in through it.

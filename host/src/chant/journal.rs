@@ -3,9 +3,12 @@
 //! the store lies in parts that are put down before it, and that nobody sees
 //! until it stands.
 //!
-//! How many bytes a plugin's records have stands in a record of its own, which
-//! every change renews under a condition.
+//! How many bytes a plugin's records have, and how many of them each box's have,
+//! stands in records of their own, which every change renews under a condition.
+//! A box's count stays with its records when the box goes: whoever has its name
+//! next has what they leave of its share.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -38,7 +41,16 @@ const PAGE_BYTES: usize = 4 * KIB * KIB;
 /// The journal of this host's plugins.
 pub struct Journal {
     store: Arc<dyn Store>,
-    most_bytes: u64,
+    limits: JournalLimits,
+}
+
+/// How much one plugin's journal holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalLimits {
+    /// Bytes of records.
+    pub bytes: u64,
+    /// Bytes of those that were noted for one box.
+    pub bytes_per_box: u64,
 }
 
 /// One record.
@@ -57,9 +69,12 @@ pub struct Noted {
 /// Why a journal does not take records.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum JournalError {
+    /// There would be too many bytes of one box.
+    #[error("there would be more than {0} bytes of one box")]
+    ShareFull(u64),
     /// There would be too many bytes.
-    #[error("there would be too many bytes")]
-    Full,
+    #[error("there would be more than {0} bytes")]
+    Full(u64),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -72,13 +87,13 @@ struct Count {
 
 impl Journal {
     /// Takes the journal up, and clears away what a host that was cut off left
-    /// half done. `most_bytes` is how much one plugin's records may have.
+    /// half done.
     ///
     /// # Errors
     /// When the store cannot be read or written.
-    pub async fn open(store: Arc<dyn Store>, most_bytes: u64) -> Result<Self, StoreError> {
+    pub async fn open(store: Arc<dyn Store>, limits: JournalLimits) -> Result<Self, StoreError> {
         staged::clear(&store, now()).await?;
-        Ok(Self { store, most_bytes })
+        Ok(Self { store, limits })
     }
 
     /// Puts down records that are too large for one commit, unseen yet.
@@ -93,8 +108,9 @@ impl Journal {
         }
         // The commit that makes them seen counts exactly; this saves the disk
         // what would not stay.
-        let (count, _) = self.count(plugin).await?;
-        self.room(count, records)?;
+        let (all, own) = (count_key(plugin), share_key(plugin, box_name));
+        let (all, own) = (self.count(&all).await?.0, self.count(&own).await?.0);
+        self.room(all, own, records)?;
         Ok(staged::stage(&self.store, plugin, box_name, records, now()).await?)
     }
 
@@ -110,12 +126,12 @@ impl Journal {
         if records.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
-        let (count, counted) = self.count(plugin).await?;
-        let bytes = self.room(count, records)?;
-        let (mut conditions, mut changes) = (vec![counted], Vec::new());
-        let key = count_key(plugin);
-        let value = record::encode(&key, VERSION, &Count { bytes })?;
-        changes.push(Change::Put(key, value));
+        let (all, own) = (count_key(plugin), share_key(plugin, box_name));
+        let (in_share, own_counted) = self.count(&own).await?;
+        let (in_all, all_counted) = self.count(&all).await?;
+        let (in_all, in_share) = self.room(in_all, in_share, records)?;
+        let mut conditions = vec![all_counted, own_counted];
+        let mut changes = vec![counted(all, in_all)?, counted(own, in_share)?];
         if let Some((seen, unmarked)) = staged.seen() {
             conditions.push(seen);
             changes.push(unmarked);
@@ -217,29 +233,31 @@ impl Journal {
         prefix: &str,
         old: Vec<Record>,
     ) -> Result<u64, StoreError> {
-        let (count, counted) = self.count(plugin).await?;
-        let (mut bytes, mut parts) = (0, Vec::new());
+        let mut gone_of: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+        let mut parts = Vec::new();
         for found in &old {
-            let (place, _, _) = parse(&found.key, prefix).ok_or_else(|| corrupt(&found.key))?;
-            bytes += self.whole(plugin, found, &place).await?.len() as u64;
+            let (place, _, box_name) =
+                parse(&found.key, prefix).ok_or_else(|| corrupt(&found.key))?;
+            let bytes = self.whole(plugin, found, &place).await?.len() as u64;
+            for key in [count_key(plugin), share_key(plugin, &box_name)] {
+                *gone_of.entry(key).or_default() += bytes;
+            }
             if found.value.first() == Some(&IN_PARTS) {
                 parts.push(part_prefix(plugin, &place));
             }
         }
-        let key = count_key(plugin);
-        let left = Count {
-            bytes: count.bytes.saturating_sub(bytes),
-        };
-        let value = record::encode(&key, VERSION, &left)?;
+        let (mut conditions, mut counts) = (Vec::new(), Vec::new());
+        for (key, bytes) in gone_of {
+            let (count, unchanged) = self.count(&key).await?;
+            conditions.push(unchanged);
+            counts.push(counted(key, count.without(bytes))?);
+        }
         let gone = old.len() as u64;
         let deleted = old.into_iter().map(|found| Change::Delete(found.key));
         let marked = parts.iter().map(|prefix| staged::mark_gone(prefix));
         let batch = Batch {
-            conditions: vec![counted],
-            changes: deleted
-                .chain(marked)
-                .chain([Change::Put(key, value)])
-                .collect(),
+            conditions,
+            changes: deleted.chain(marked).chain(counts).collect(),
         };
         match self.store.commit(batch).await {
             Ok(_) => {}
@@ -272,24 +290,61 @@ impl Journal {
         }
     }
 
-    async fn count(&self, plugin: &PluginName) -> Result<(Count, Condition), StoreError> {
-        let key = count_key(plugin);
-        match self.store.get(&key).await? {
+    /// What a count says, and what holds as long as it says so.
+    async fn count(&self, key: &[u8]) -> Result<(Count, Condition), StoreError> {
+        match self.store.get(key).await? {
             Some(found) => {
                 let count = record::decode(&found, VERSION)?;
-                Ok((count, Condition::AtRevision(key, found.revision)))
+                Ok((count, Condition::AtRevision(found.key, found.revision)))
             }
-            None => Ok((Count::default(), Condition::Absent(key))),
+            None => Ok((Count::default(), Condition::Absent(key.to_vec()))),
         }
     }
 
-    fn room(&self, count: Count, records: &[Vec<u8>]) -> Result<u64, JournalError> {
-        let bytes = count.bytes.saturating_add(size(records));
-        if bytes > self.most_bytes {
-            return Err(JournalError::Full);
+    /// The counts with these records in them, where there is room: in the box's
+    /// share first, since that is what the box itself can see to.
+    fn room(
+        &self,
+        all: Count,
+        own: Count,
+        records: &[Vec<u8>],
+    ) -> Result<(Count, Count), JournalError> {
+        let (all, own) = (all.with(size(records)), own.with(size(records)));
+        let JournalLimits {
+            bytes,
+            bytes_per_box,
+        } = self.limits;
+        if own.bytes > bytes_per_box {
+            return Err(JournalError::ShareFull(bytes_per_box));
         }
-        Ok(bytes)
+        if all.bytes > bytes {
+            return Err(JournalError::Full(bytes));
+        }
+        Ok((all, own))
     }
+}
+
+impl Count {
+    fn with(self, bytes: u64) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(bytes),
+        }
+    }
+
+    fn without(self, bytes: u64) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(bytes),
+        }
+    }
+}
+
+/// What makes a count say this. Of nothing, there is no count.
+fn counted(key: Vec<u8>, count: Count) -> Result<Change, StoreError> {
+    if count.bytes == 0 {
+        return Ok(Change::Delete(key));
+    }
+    let value = record::encode(&key, VERSION, &count)?;
+    Ok(Change::Put(key, value))
 }
 
 fn size(records: &[Vec<u8>]) -> u64 {
@@ -319,6 +374,10 @@ fn part_prefix(plugin: &PluginName, place: &str) -> String {
 
 fn count_key(plugin: &PluginName) -> Vec<u8> {
     format!("journaled/{plugin}").into_bytes()
+}
+
+fn share_key(plugin: &PluginName, box_name: &BoxName) -> Vec<u8> {
+    format!("journaled-for/{plugin}/{box_name}").into_bytes()
 }
 
 fn parse(key: &[u8], prefix: &str) -> Option<(String, i128, BoxName)> {

@@ -55,14 +55,13 @@ impl Over {
     /// What the box reads: a 429 where it has too much itself, a 503 where
     /// others have.
     pub(super) fn refusal(self) -> Refusal {
-        let refusal = match (self.limit, self.limit.scope()) {
-            // What a journal holds does not pass by itself.
-            (Limit::JournalBytes, _) | (_, Scope::Box) => Refusal::new(
+        let refusal = match self.limit.scope() {
+            Scope::Box => Refusal::new(
                 http::StatusCode::TOO_MANY_REQUESTS,
                 RefusalKind::RateLimit,
                 self.message,
             ),
-            (_, Scope::Plugin | Scope::Host) => Refusal::unavailable(self.message),
+            Scope::Plugin | Scope::Host => Refusal::unavailable(self.message),
         };
         refusal.retry_after(self.retry_after)
     }

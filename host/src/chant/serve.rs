@@ -129,7 +129,7 @@ impl Chant {
     }
 
     /// The caller's room for one more request, and the plugin's, kept until the
-    /// end.
+    /// end of its answer and of its body.
     fn take_slots(&self, caller: Option<&Caller>, ending: &mut Ending) -> Result<(), Over> {
         ending.box_name = caller.map(|caller| caller.box_name().clone());
         let limits = &self.0.limits;
@@ -139,7 +139,7 @@ impl Chant {
         let plugins = plugins
             .map(|plugin| limits.request_at(plugin))
             .transpose()?;
-        ending.slots = [Some(own), plugins];
+        ending.hold(own, plugins);
         Ok(())
     }
 

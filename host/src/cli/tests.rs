@@ -30,7 +30,7 @@ fn every_command_is_read() {
     check("serve --extra-plugin a", false);
     check("conformance --start x", true);
     check(
-        "conformance --start x --capabilities inference,feedback --timeout 5 --start-timeout 9 --name n --broker b --json",
+        "conformance --start x --capabilities inference,inference --timeout 5 --start-timeout 9 --name n --broker b --json",
         true,
     );
     check("conformance", false);

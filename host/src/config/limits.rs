@@ -51,6 +51,8 @@ pub struct Limits {
     pub keep_keys_per_box: usize,
     /// What one plugin's journal holds, in bytes.
     pub journal_bytes: u64,
+    /// What one plugin's journal holds of one box, in bytes.
+    pub journal_bytes_per_box: u64,
     /// What one plugin says to the log for one box in a minute.
     pub log_bytes_per_box: u64,
     /// What one plugin says to the log in a minute.
@@ -81,6 +83,7 @@ pub(super) fn check(raw: &RawLimits) -> Result<Limits, Fault> {
     let buffered = buffered(raw, buffered_body_bytes.max(call_bytes) as u64)?;
     let instances = instances(raw)?;
     let log = log(raw)?;
+    let journal = journal(raw)?;
     Ok(Limits {
         idle: seconds("idle_seconds", &raw.idle_seconds, 900, 86_400)?,
         body: seconds("body_seconds", &raw.body_seconds, 60, 86_400)?,
@@ -125,13 +128,8 @@ pub(super) fn check(raw: &RawLimits) -> Result<Limits, Fault> {
             0,
             1_000_000,
         )?,
-        journal_bytes: within(
-            "journal_bytes",
-            &raw.journal_bytes,
-            256 * MIB,
-            0,
-            1024 * 1024 * MIB,
-        )?,
+        journal_bytes: journal.0,
+        journal_bytes_per_box: journal.1,
         log_bytes_per_box: log.0,
         log_bytes_per_plugin: log.1,
         plugin_time: within(
@@ -220,6 +218,21 @@ fn instances(raw: &RawLimits) -> Result<Nested<u32>, Fault> {
         per_plugin,
         all,
     })
+}
+
+/// What a plugin's journal holds in all, and of one box: a quarter, unless the
+/// operator says so, so that no box keeps the others' records out.
+fn journal(raw: &RawLimits) -> Result<(u64, u64), Fault> {
+    const MOST: u64 = 1024 * 1024 * MIB;
+    let all = within("journal_bytes", &raw.journal_bytes, 256 * MIB, 0, MOST)?;
+    let per_box = within(
+        "journal_bytes_per_box",
+        &raw.journal_bytes_per_box,
+        all.div_ceil(4),
+        0,
+        all,
+    )?;
+    Ok((all, per_box))
 }
 
 /// What plugins say to the log, for one box and in all.

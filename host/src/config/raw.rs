@@ -75,6 +75,7 @@ pub(super) struct RawLimits {
     pub(super) keep_bytes_per_box: Placed<u64>,
     pub(super) keep_keys_per_box: Placed<u64>,
     pub(super) journal_bytes: Placed<u64>,
+    pub(super) journal_bytes_per_box: Placed<u64>,
     pub(super) plugin_milliseconds: Placed<u64>,
     pub(super) plugin_memory_bytes: Placed<u64>,
     pub(super) plugin_instances: Placed<u64>,

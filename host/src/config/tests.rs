@@ -130,6 +130,11 @@ fn a_fault_is_refused_with_its_line_and_a_hint() {
         3,
         "log_bytes_per_plugin must be 9999 to",
     );
+    check(
+        "[limits]\njournal_bytes = 9999\njournal_bytes_per_box = 10000",
+        3,
+        "journal_bytes_per_box must be 0 to 9999, not 10000",
+    );
     check("[log]\nlevel = \"inof\"", 2, "did you mean \"info\"?");
     check("[env]\n\"A-B\" = \"x\"", 2, "variable's name");
     check("[env]\nA = \"{NAME}\"", 2, "{public_url}");
@@ -227,6 +232,7 @@ fn a_limit_that_is_not_said_fits_those_that_are() {
         (many.instances_per_plugin, many.instances_per_box),
         (500, 125)
     );
+    assert_eq!(limits("journal_bytes = 10").journal_bytes_per_box, 3);
 }
 
 #[test]

@@ -13,17 +13,18 @@ use zeroize::Zeroizing;
 use crate::relay::failure::SealRefusal;
 use crate::relay::pool::PoolKey;
 use crate::relay::scrubber::Scrubber;
-use crate::relay::stand_in::{basic, set_in_query, swap_in_header, swap_in_query};
+use crate::relay::stand_in::{set_in_query, swap_in_header, swap_in_query};
 use crate::relay::tls::ExtraCa;
 use crate::relay::upload_guard::UploadRules;
 use crate::relay::{Destination, OpenValue, OpenedValue};
 use crate::rules::allow::allows;
 use crate::rules::codings::{self, Coding};
 use crate::rules::headers;
+use crate::rules::identify::decoded_basic;
 use crate::rules::plan::{Call, CredentialKey, Edit, Forward, Outbound, Placement};
 use crate::rules::plan_check::Checked;
 use crate::rules::refusal::Refusal;
-use crate::rules::scrub::{Matcher, percent_decoded, percent_encoded};
+use crate::rules::scrub::{Matcher, percent_encoded};
 use crate::rules::token::{BoxToken, TOKEN_LENGTH, holds_token_shape};
 
 /// What RFC 3986 lets stand unencoded anywhere.
@@ -179,8 +180,7 @@ impl<'a> Draft<'a> {
         if !path.starts_with('/') {
             return Err(SealRefusal::IllegalPlan("a path"));
         }
-        let allowed = allows(&destination.allow, &outbound.method, path.as_bytes());
-        if !allowed || (!destination.allow.is_empty() && climbs(&path)) {
+        if !allows(&destination.allow, &outbound.method, path.as_bytes()) {
             return Err(SealRefusal::NotAllowed);
         }
         let token = caller_token.as_str().as_bytes();
@@ -300,7 +300,7 @@ impl<'a> Draft<'a> {
                 None
             };
             let sent = swapped.as_deref().unwrap_or(value.as_bytes());
-            let inside = basic(sent);
+            let inside = decoded_basic(sent);
             let name = name.as_str().as_bytes();
             let named = name.len() >= lowered.len()
                 && (memchr::memmem::find(name, &lowered).is_some() || holds_token_shape(name));
@@ -369,22 +369,6 @@ impl<'a> Draft<'a> {
         }
         Ok(())
     }
-}
-
-/// Whether a path, read by somebody who undoes escapes, climbs out of where it
-/// seems to be.
-fn climbs(path: &str) -> bool {
-    let once = percent_decoded(path.as_bytes());
-    let twice = percent_decoded(&once);
-    twice
-        .split(|byte| matches!(byte, b'/' | b'\\'))
-        .map(|segment| {
-            segment
-                .split(|byte| *byte == b';')
-                .next()
-                .unwrap_or_default()
-        })
-        .any(|segment| segment == b".." || segment == b".")
 }
 
 fn sensitive(bytes: &[u8]) -> Result<HeaderValue, SealRefusal> {

@@ -2,11 +2,10 @@
 //! pure functions over bytes that hold no secret of their own.
 
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use base64::engine::general_purpose::STANDARD;
 
+use crate::rules::identify::decoded_basic;
 use crate::rules::scrub::{find_maybe_encoded, percent_decoded, splice};
-
-const BASIC: &[u8] = b"Basic ";
 
 /// A header's value with each token in it replaced, also inside `Basic`; none
 /// when the token does not stand there.
@@ -15,9 +14,10 @@ pub(super) fn swap_in_header(value: &[u8], token: &[u8], with: &[u8]) -> Option<
     if raw.is_some() {
         return raw;
     }
-    let decoded = basic(value)?;
+    let decoded = decoded_basic(value)?;
     let swapped = swap_raw(&decoded, token, with)?;
-    let scheme = value.get(..BASIC.len())?;
+    // In the box's own spelling.
+    let scheme = value.get(.."Basic ".len())?;
     Some([scheme, STANDARD.encode(swapped).as_bytes()].concat())
 }
 
@@ -47,19 +47,6 @@ pub(super) fn set_in_query(query: Option<&str>, name: &str, value: &[u8]) -> Vec
     pairs.join(&b'&')
 }
 
-/// What a `Basic` credential carries, where a value is one.
-pub(super) fn basic(value: &[u8]) -> Option<Vec<u8>> {
-    let (scheme, encoded) = value.split_at_checked(BASIC.len())?;
-    if !scheme.eq_ignore_ascii_case(BASIC) {
-        return None;
-    }
-    let encoded = encoded.trim_ascii();
-    STANDARD
-        .decode(encoded)
-        .or_else(|_| STANDARD_NO_PAD.decode(encoded))
-        .ok()
-}
-
 fn swap_raw(text: &[u8], token: &[u8], with: &[u8]) -> Option<Vec<u8>> {
     let ranges: Vec<_> = memchr::memmem::find_iter(text, token)
         .map(|start| start..start + token.len())
@@ -77,6 +64,8 @@ fn form_decoded(text: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use base64::engine::general_purpose::STANDARD_NO_PAD;
+
     use super::*;
 
     #[test]

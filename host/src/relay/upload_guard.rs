@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 
 use crate::relay::decode::{Decoder, Undecodable};
-use crate::relay::stand_in::basic;
 use crate::rules::codings::Coding;
 use crate::rules::headers;
+use crate::rules::identify::decoded_basic;
 use crate::rules::scrub::{Instead, Matcher, Scrub};
 use crate::rules::token::holds_token_shape;
 
@@ -112,6 +112,6 @@ impl Guard {
     /// Whether a value holds this box's token, or anything of that shape.
     fn holds_token(&self, value: &[u8]) -> bool {
         let stands = |text: &[u8]| self.rules.hidden.finds(text) || holds_token_shape(text);
-        stands(value) || basic(value).is_some_and(|inside| stands(&inside))
+        stands(value) || decoded_basic(value).is_some_and(|inside| stands(&inside))
     }
 }

@@ -116,12 +116,14 @@ pub enum Limit {
     KeepBytes,
     /// Keys of one plugin's keep for one box.
     KeepKeys,
+    /// Bytes of one plugin's journal that were noted for one box.
+    JournalBytesPerBox,
     /// Bytes of one plugin's journal.
     JournalBytes,
 }
 
 impl Limit {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::RequestsPerBox,
         Self::RequestsPerPlugin,
         Self::BufferedBytesPerBox,
@@ -133,6 +135,7 @@ impl Limit {
         Self::LogBytesPerPlugin,
         Self::KeepBytes,
         Self::KeepKeys,
+        Self::JournalBytesPerBox,
         Self::JournalBytes,
     ];
 
@@ -151,6 +154,7 @@ impl Limit {
             Self::LogBytesPerPlugin => "log_bytes_per_plugin",
             Self::KeepBytes => "keep_bytes_per_box",
             Self::KeepKeys => "keep_keys_per_box",
+            Self::JournalBytesPerBox => "journal_bytes_per_box",
             Self::JournalBytes => "journal_bytes",
         }
     }
@@ -164,7 +168,8 @@ impl Limit {
             | Self::InstancesPerBox
             | Self::LogBytesPerBox
             | Self::KeepBytes
-            | Self::KeepKeys => Scope::Box,
+            | Self::KeepKeys
+            | Self::JournalBytesPerBox => Scope::Box,
             Self::RequestsPerPlugin
             | Self::BufferedBytesPerPlugin
             | Self::InstancesPerPlugin
@@ -181,7 +186,7 @@ pub struct Metrics {
     outcomes: [AtomicU64; 6],
     refusals: [AtomicU64; 13],
     faults: [AtomicU64; 6],
-    limits: [AtomicU64; 12],
+    limits: [AtomicU64; 13],
     buckets: [AtomicU64; 10],
     duration_sum: AtomicU64,
     in_flight: AtomicU64,
@@ -431,6 +436,8 @@ mod tests {
         end_request(&metrics, &end);
         metrics.plugin_failed(PluginFault::Busy);
         metrics.limit_refused(Limit::KeepKeys);
+        metrics.limit_refused(Limit::JournalBytesPerBox);
+        metrics.limit_refused(Limit::JournalBytes);
         let text = metrics.render();
         for line in [
             "jackfield_requests_total{outcome=\"refuse\"} 1",
@@ -438,6 +445,8 @@ mod tests {
             "jackfield_refusals_total{type=\"plugin_refusal\"} 1",
             "jackfield_plugin_faults_total{cause=\"busy\"} 1",
             "jackfield_limit_refusals_total{limit=\"keep_keys_per_box\",scope=\"box\"} 1",
+            "jackfield_limit_refusals_total{limit=\"journal_bytes_per_box\",scope=\"box\"} 1",
+            "jackfield_limit_refusals_total{limit=\"journal_bytes\",scope=\"plugin\"} 1",
             "jackfield_request_milliseconds_bucket{le=\"5\"} 0",
             "jackfield_request_milliseconds_bucket{le=\"20\"} 1",
             "jackfield_request_milliseconds_bucket{le=\"+Inf\"} 1",

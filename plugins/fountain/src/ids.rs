@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use jackfield_sdk::json;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::kinds;
+use crate::kinds::{self, Parameter};
+
+/// Members that say what a `value` beside them is the value of.
+const POINTERS: [&str; 6] = ["attribute", "column", "field", "member", "path", "property"];
 
 /// A kind and an id of it.
 pub(crate) type Named = (&'static str, String);
@@ -42,9 +45,14 @@ impl Ids {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (decoded(name, true), decoded(value, true)) {
                 (Some(name), Some(value)) => {
-                    let own = own.filter(|_| is_plain_id(&name));
-                    match kinds::named_within(&name).or(own) {
-                        Some(kind) => self.add(kind, &value),
+                    let bare = own.filter(|_| is_plain_id(&name)).map(Parameter::Id);
+                    match kinds::parameter(&name).or(bare) {
+                        Some(Parameter::Id(kind)) => self.add(kind, &value),
+                        // The members of what the path ends at.
+                        Some(Parameter::Member(kind)) if own == Some(kind) => {}
+                        Some(Parameter::Member(_) | Parameter::Others(_)) => {
+                            self.impossible = true;
+                        }
                         None if value.trim_start().starts_with(['{', '[']) => {
                             match json::parse(value.as_bytes()) {
                                 Ok(value) => self.add_body(&value, own),
@@ -66,11 +74,16 @@ impl Ids {
         match body {
             Value::Array(items) => items.iter().for_each(|item| self.add_body(item, own)),
             Value::Object(members) => {
+                self.add_pointed(members);
                 for (name, value) in members {
                     match own {
-                        Some(kind) if is_plain_id(name) => self.add_value(value, kind),
+                        Some(kind) if is_plain_id(name) => self.add_value(value, kind, true),
                         // Where an answer may wrap what it tells, a request may.
                         Some(_) if name == "data" => self.add_body(value, own),
+                        // And so it may by the kind's own name.
+                        Some(kind) if value.is_object() && kinds::is_one(name, kind) => {
+                            self.add_body(value, own);
+                        }
                         Some(_) | None => self.add_member(name, value, None),
                     }
                 }
@@ -83,24 +96,51 @@ impl Ids {
     /// around it that is one's name.
     fn add_member(&mut self, name: &str, value: &Value, below: Option<&'static str>) {
         if let Some(kind) = kinds::named(name) {
-            return self.add_value(value, kind);
+            return self.add_value(value, kind, kinds::says_id(name));
         }
         match below {
-            Some(kind) if is_plain_id(name) => self.add_value(value, kind),
+            Some(kind) if is_plain_id(name) || is_marked_operator(name) => {
+                self.add_value(value, kind, true);
+            }
             Some(_) | None => self.look_into(value, below),
         }
     }
 
-    /// Adds a value that stands where an id of a kind is expected.
-    fn add_value(&mut self, value: &Value, kind: &'static str) {
+    /// Adds a value that stands where an id of a kind is expected, or, unless
+    /// it `is_id`, the thing itself.
+    fn add_value(&mut self, value: &Value, kind: &'static str, is_id: bool) {
         match value {
             Value::String(id) => self.add(kind, id),
             // Read as JavaScript or as text, only a plain number is one id.
             Value::Number(number) if number.is_u64() => self.add(kind, &number.to_string()),
             Value::Number(_) => self.impossible = true,
-            Value::Array(items) => items.iter().for_each(|item| self.add_value(item, kind)),
-            Value::Object(_) => self.look_into(value, Some(kind)),
+            Value::Array(items) => {
+                let items = items.iter();
+                items.for_each(|item| self.add_value(item, kind, is_id));
+            }
+            Value::Object(members) => self.add_object(members, kind, is_id),
             Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// Adds what an object names that stands in the place of a kind: a thing
+    /// with its `id`, operators, or else a map from ids, so that whatever name
+    /// is none of these must be the box's own.
+    fn add_object(&mut self, members: &Map<String, Value>, kind: &'static str, is_id: bool) {
+        let is_thing = !is_id && members.keys().any(|name| is_plain_id(name));
+        for (name, value) in members {
+            if is_plain_id(name) || kinds::is_operator(name) {
+                self.add_value(value, kind, true);
+            } else if is_thing || kinds::named(name).is_some() {
+                self.add_member(name, value, Some(kind));
+            } else {
+                self.add(kind, name);
+                if value.is_object() && !is_id {
+                    self.look_into(value, Some(kind));
+                } else {
+                    self.add_value(value, kind, is_id);
+                }
+            }
         }
     }
 
@@ -108,6 +148,7 @@ impl Ids {
         match value {
             Value::Array(items) => items.iter().for_each(|item| self.look_into(item, below)),
             Value::Object(members) => {
+                self.add_pointed(members);
                 for (name, value) in members {
                     self.add_member(name, value, below);
                 }
@@ -115,6 +156,27 @@ impl Ids {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
+
+    /// Adds the value of an object that says in another member what it is the
+    /// value of: `{"op":"replace","path":"/agent_id","value":"ID"}`.
+    fn add_pointed(&mut self, members: &Map<String, Value>) {
+        let mut pointers = members.iter().filter(|(name, _)| {
+            let folded = kinds::folded(name);
+            POINTERS.contains(&folded.as_str())
+        });
+        let kind = pointers.find_map(|(_, pointer)| kinds::named(pointer.as_str()?));
+        let Some(kind) = kind else { return };
+        for (name, value) in members {
+            if matches!(kinds::folded(name).as_str(), "value" | "values") {
+                self.add_value(value, kind, true);
+            }
+        }
+    }
+}
+
+/// Whether a name is an operator's that can be no attribute's.
+fn is_marked_operator(name: &str) -> bool {
+    name.starts_with('$') && kinds::is_operator(name)
 }
 
 /// Whether a name is that of an id and no more.

@@ -17,6 +17,13 @@ const KINDS: [(&str, &str); 7] = [
 /// What may follow a kind in a name, the longest first.
 const ID_WORDS: [&str; 4] = ["uuids", "uuid", "ids", "id"];
 
+/// Operators that ask for what they name and nothing else. All others, such as
+/// `ne` and `gt`, ask for what they do not name.
+const OPERATORS: [&str; 13] = [
+    "all", "and", "any", "anyof", "contains", "eq", "equal", "equals", "in", "includes", "is",
+    "oneof", "or",
+];
+
 /// Kinds that a box can bring something new into. Of the others the operator
 /// makes what there is.
 const CREATED: [&str; 4] = ["channels", CONVERSATIONS, "credentials", SANDBOXES];
@@ -41,7 +48,7 @@ pub(crate) const ALL: [&str; 7] = [
 /// for its id: `agent_id`, `parentSandbox`, `vault_ids[0]`, `filter[agents]`.
 pub(crate) fn named(name: &str) -> Option<&'static str> {
     let folded = folded(name);
-    let bare = ID_WORDS.iter().find_map(|word| folded.strip_suffix(word));
+    let bare = without_id_word(&folded);
     let texts = [Some(folded.as_str()), bare];
     let found = KINDS.iter().find(|(many, one)| {
         let mut texts = texts.into_iter().flatten();
@@ -50,17 +57,50 @@ pub(crate) fn named(name: &str) -> Option<&'static str> {
     found.map(|(kind, _)| *kind)
 }
 
-/// The kind that a parameter's name speaks of, also with an operator behind it:
-/// `agent_id[in]`, `sandbox_id__eq`, `filter[agent_id][eq]`.
-pub(crate) fn named_within(name: &str) -> Option<&'static str> {
-    let words = name.match_indices(['[', ']', '_', '.', '$']);
-    let mut before = words.filter_map(|(at, _)| name.get(..at));
-    named(name).or_else(|| {
-        before.find_map(|text| {
-            let says_id = ID_WORDS.iter().any(|word| folded(text).ends_with(word));
-            named(text).filter(|_| says_id)
-        })
+/// What a parameter's name speaks of.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Parameter {
+    /// Its value is an id of the kind.
+    Id(&'static str),
+    /// A member of one of the kind, or one that is named by its id.
+    Member(&'static str),
+    /// Others of the kind than those it names.
+    Others(&'static str),
+}
+
+/// What a parameter's name speaks of, also with an operator or more brackets
+/// behind the kind: `agent_id[in]`, `sandbox_id__eq`, `filter[agent_id][ne]`,
+/// `agents[ID]`.
+pub(crate) fn parameter(name: &str) -> Option<Parameter> {
+    if let Some(kind) = named(name) {
+        return Some(Parameter::Id(kind));
+    }
+    let mut words = name.rmatch_indices(['[', ']', '_', '.', '$']);
+    words.find_map(|(at, mark)| {
+        let (before, behind) = name.split_at_checked(at)?;
+        let kind = named(before)?;
+        if is_operator(behind) {
+            Some(Parameter::Id(kind))
+        } else if says_id(before) {
+            Some(Parameter::Others(kind))
+        } else {
+            (mark == "[").then_some(Parameter::Member(kind))
+        }
     })
+}
+
+/// Whether a name ends in a word for an id.
+pub(crate) fn says_id(name: &str) -> bool {
+    without_id_word(&folded(name)).is_some()
+}
+
+/// Whether a name is an operator's that asks for what it names.
+pub(crate) fn is_operator(name: &str) -> bool {
+    OPERATORS.contains(&folded(name).as_str())
+}
+
+fn without_id_word(folded: &str) -> Option<&str> {
+    ID_WORDS.iter().find_map(|word| folded.strip_suffix(word))
 }
 
 /// Whether a box can bring something new into a kind.
@@ -68,13 +108,17 @@ pub(crate) fn is_created(kind: &str) -> bool {
     CREATED.contains(&kind)
 }
 
-/// The kind that a segment of a path is the name of.
-pub(crate) fn segment(text: &str) -> Option<&'static str> {
-    let folded = folded(text);
-    let found = KINDS
+/// Whether a segment of a path is a kind's name, and no more.
+pub(crate) fn is_segment(text: &str, kind: &str) -> bool {
+    folded(text) == kind || is_one(text, kind)
+}
+
+/// Whether a name is what one of a kind is called, and no more.
+pub(crate) fn is_one(name: &str, kind: &str) -> bool {
+    let folded = folded(name);
+    KINDS
         .iter()
-        .find(|(many, one)| folded == *many || folded == *one);
-    found.map(|(kind, _)| *kind)
+        .any(|(many, one)| *many == kind && folded == *one)
 }
 
 /// A name without what servers differ about.

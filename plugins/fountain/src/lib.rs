@@ -50,7 +50,7 @@ impl Capability for Fountain {
             .route(
                 RouteEntry::under("/fountain")
                     .sees_query()
-                    .sees_headers(["content-type"])
+                    .sees_headers(["content-type", "idempotency-key"])
                     .sees_body(MOST_BODY),
             )
             .word(word("agent", "Start conversations with its own agents"))

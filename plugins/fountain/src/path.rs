@@ -45,6 +45,10 @@ impl Place {
             below: below.len(),
             ids: Ids::default(),
         };
+        // Whether the last collection is called by more than its kind, such as
+        // `linked-sandboxes`: what is made there may be a link, whose id is none
+        // of the kind.
+        let mut is_linked = false;
         for segment in below {
             let segment = decoded(segment, false)?;
             if segment.is_empty() || segment.contains('/') {
@@ -54,13 +58,19 @@ impl Place {
                 place.ids.add(place.kind, &segment);
                 place.is_collection = false;
                 place.ends_there = true;
-            } else if let Some(kind) = kinds::segment(&segment) {
+            } else if let Some(kind) = kinds::named(&segment) {
                 place.kind = kind;
                 place.is_collection = true;
+                is_linked = !kinds::is_segment(&segment, kind);
                 place.ends_there = true;
             } else {
                 place.ends_there = false;
             }
+        }
+        // Its listing is filtered as any other; what else is asked of it
+        // concerns the thing that it belongs to.
+        if is_linked && request.method != "GET" {
+            place.is_collection = false;
         }
         Some(place)
     }

@@ -173,7 +173,9 @@ fn what_is_not_is_one_refusal_whatever_it_is() {
 #[test]
 fn a_conversation_is_started_with_an_agent_and_recorded() {
     let body = r#"{"agent_id":"a-1","title":"hello"}"#;
-    let request = with_body("POST", "/api/conversations", body);
+    let mut request = with_body("POST", "/api/conversations", body);
+    let key = header("idempotency-key", "\"k-1\"");
+    request.headers.push(key);
     let first = need(Fountain::route(request, caller()));
     assert_eq!(first.owned, [thing("agents", "a-1")]);
     let second = need(Fountain::resume(first.state, owned(&[true])));
@@ -190,7 +192,7 @@ fn a_conversation_is_started_with_an_agent_and_recorded() {
     );
     assert_eq!(call.credential.as_deref(), Some("offer-1"));
     let names: Vec<&str> = call.headers.iter().map(|each| each.name.as_str()).collect();
-    assert_eq!(names, ["accept", "content-type"]);
+    assert_eq!(names, ["accept", "content-type", "idempotency-key"]);
     for (body, id) in [
         (r#"{"id":"c-9","agent_id":"a-1"}"#, "c-9"),
         (r#"{"data":{"id":"c-9"}}"#, "c-9"),

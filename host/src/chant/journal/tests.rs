@@ -14,8 +14,17 @@ fn name(text: &str) -> BoxName {
     BoxName::parse(text).unwrap()
 }
 
+/// For as many bytes in all, and of each box.
+fn limits(bytes: u64, bytes_per_box: u64) -> JournalLimits {
+    JournalLimits {
+        bytes,
+        bytes_per_box,
+    }
+}
+
 async fn open(most_bytes: u64) -> Journal {
-    Journal::open(open_memory(Awkward::default()), most_bytes)
+    let limits = limits(most_bytes, most_bytes);
+    Journal::open(open_memory(Awkward::default()), limits)
         .await
         .unwrap()
 }
@@ -64,7 +73,12 @@ async fn all(journal: &Journal, box_name: Option<&str>) -> Vec<Noted> {
 }
 
 async fn count(journal: &Journal) -> u64 {
-    journal.count(&plugin()).await.unwrap().0.bytes
+    journal.count(&count_key(&plugin())).await.unwrap().0.bytes
+}
+
+async fn share(journal: &Journal, box_name: &str) -> u64 {
+    let key = share_key(&plugin(), &name(box_name));
+    journal.count(&key).await.unwrap().0.bytes
 }
 
 fn large(byte: u8) -> Vec<u8> {
@@ -154,10 +168,48 @@ async fn what_would_not_fit_leaves_nothing() {
         .unwrap();
     for record in [large(2), vec![0; 11]] {
         let full = note(&journal, "a", &[record]).await;
-        assert!(matches!(full, Err(JournalError::Full)), "{full:?}");
+        assert!(matches!(full, Err(JournalError::ShareFull(_))), "{full:?}");
     }
     note(&journal, "a", &[vec![0; 10]]).await.unwrap();
     assert_eq!(all(&journal, None).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_box_has_its_share_and_the_others_have_theirs() {
+    let store = open_memory(Awkward::default());
+    let open = || Journal::open(store.clone(), limits(10, 4));
+    let journal = open().await.unwrap();
+    note(&journal, "a", &[vec![0; 4]]).await.unwrap();
+    // What is over both is said to be the box's own.
+    for bytes in [1, 20] {
+        let full = note(&journal, "a", &[vec![0; bytes]]).await;
+        assert!(matches!(full, Err(JournalError::ShareFull(4))), "{full:?}");
+    }
+    note(&journal, "b", &[vec![0; 3], vec![0; 1]])
+        .await
+        .unwrap();
+    let full = note(&journal, "c", &[vec![0; 3]]).await;
+    assert!(matches!(full, Err(JournalError::Full(10))), "{full:?}");
+    // Nothing is put down on the disk of what will not stay.
+    let large = [large(1)];
+    let full = journal.stage(&plugin(), &name("c"), &large).await.err();
+    assert!(matches!(full, Some(JournalError::ShareFull(4))), "{full:?}");
+    note(&journal, "c", &[vec![0; 2]]).await.unwrap();
+    // The counts are the store's, and a start reads them.
+    let journal = open().await.unwrap();
+    assert_eq!((share(&journal, "a").await, count(&journal).await), (4, 10));
+    let full = note(&journal, "a", &[vec![0; 1]]).await;
+    assert!(matches!(full, Err(JournalError::ShareFull(4))), "{full:?}");
+    // Pruning gives each its own back.
+    let of_b = all(&journal, Some("b")).await[0].at;
+    assert_eq!(journal.prune(&plugin(), of_b).await.unwrap(), 1);
+    let shares = [
+        share(&journal, "a").await,
+        share(&journal, "b").await,
+        share(&journal, "c").await,
+    ];
+    assert_eq!((shares, count(&journal).await), ([0, 4, 2], 6));
+    note(&journal, "a", &[vec![0; 4]]).await.unwrap();
 }
 
 #[tokio::test]
@@ -167,11 +219,45 @@ async fn requests_side_by_side_do_not_pass_the_limit() {
             seed,
             ..Awkward::default()
         };
-        let journal = &Journal::open(open_memory(awkward), 4).await.unwrap();
-        let notes = (0..8).map(|_| async move { note(journal, "a", &[vec![1]]).await.is_ok() });
+        let journal = Journal::open(open_memory(awkward), limits(4, 3));
+        let journal = &journal.await.unwrap();
+        let notes = ["a", "b"].into_iter().cycle().take(12);
+        let notes = notes.map(|of| async move { note(journal, of, &[vec![1]]).await.is_ok() });
         let made = futures_util::future::join_all(notes).await;
         assert_eq!(made.iter().filter(|made| **made).count(), 4, "{seed}");
         assert_eq!(all(journal, None).await.len(), 4);
+        let shares = share(journal, "a").await.max(share(journal, "b").await);
+        assert!(shares <= 3, "{seed}: {shares}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_noted_while_others_go_is_counted() {
+    for seed in 0..40 {
+        let awkward = Awkward {
+            seed,
+            ..Awkward::default()
+        };
+        let journal = Journal::open(open_memory(awkward), limits(ROOM, ROOM));
+        let journal = &journal.await.unwrap();
+        for of in ["a", "b", "a"] {
+            note(journal, of, &[vec![1; 7]]).await.unwrap();
+        }
+        let before = all(journal, None).await[2].at + 1;
+        let notes = ["a", "b", "a", "b"].into_iter();
+        let notes = notes.map(|of| async move { note(journal, of, &[vec![1]]).await.unwrap() });
+        let plugin = plugin();
+        let (gone, _) = futures_util::join!(
+            journal.prune(&plugin, before),
+            futures_util::future::join_all(notes)
+        );
+        assert_eq!(gone.unwrap(), 3, "{seed}");
+        let counts = [
+            share(journal, "a").await,
+            share(journal, "b").await,
+            count(journal).await,
+        ];
+        assert_eq!(counts, [2, 2, 4], "{seed}");
     }
 }
 

@@ -42,10 +42,10 @@ fn check(body: &str, expected: Result<&[(&str, &[&str])], &str>) {
 fn entries_of_this_broker_are_kept_merged_and_unique() {
     check(r#"{"capabilities":[]}"#, Ok(&[]));
     check(
-        r#"{"capabilities":[{"name":"inference","broker":"lobby","scope":["agent","decide","agent"]},
+        r#"{"capabilities":[{"name":"inference","broker":"lobby","scope":["agent","judge","agent"]},
             {"name":"outbound","broker":"other","scope":["A"]},{"name":"x"},{"name":"y","broker":null},
             {"name":"inference","broker":"lobby","scope":["agent","more"]},{"name":"bare","broker":"lobby"}],"extra":1}"#,
-        Ok(&[("inference", &["agent", "decide", "more"]), ("bare", &[])]),
+        Ok(&[("inference", &["agent", "judge", "more"]), ("bare", &[])]),
     );
 }
 
@@ -208,9 +208,9 @@ fn the_rule_names_what_to_add() {
     let agent = r#"{"capabilities":[{"name":"inference","broker":"lobby","scope":["agent"]}]}"#;
     assert_eq!(rule(Some(agent), "agent"), Ok(()));
     for report in [None, Some(agent), Some(r#"{"capabilities":[]}"#)] {
-        let message = rule(report, "decide").unwrap_err();
+        let message = rule(report, "judge").unwrap_err();
         assert!(
-            message.contains("inference") && message.contains("\"decide\""),
+            message.contains("inference") && message.contains("\"judge\""),
             "{message}"
         );
     }

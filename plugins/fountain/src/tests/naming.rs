@@ -60,6 +60,10 @@ fn a_parameter_names_a_thing_in_any_spelling() {
         "filter[agent_id][eq]=a",
         "filter=%7B%22agent_id%22:%22a%22%7D",
         "filter=[{\"agent\":{\"uuid\":\"a\"}}]",
+        "filter={\"agent_id\":{\"$in\":[\"a\"]}}",
+        "agent[eq]=a",
+        "agents[$in][]=a",
+        "agent__in=a",
     ] {
         check(query(text), &agent);
     }
@@ -95,6 +99,14 @@ fn a_parameter_names_a_thing_in_any_spelling() {
         "agent=%00",
         "agent=%ff",
         "filter={agent:1}",
+        // Others than those that are named, and members of one that is not.
+        "agent_id[ne]=a",
+        "agent_id__gt=a",
+        "agent_id[$nin][]=a",
+        "filter[agent_id][not]=a",
+        "filter[agent][ne]=a",
+        "agents[a]=true",
+        "agent[config][x]=a",
     ] {
         assert_eq!(
             refused(Fountain::route(query(text), caller())),
@@ -125,6 +137,57 @@ fn a_member_names_a_thing_at_any_depth() {
     check(
         body(r#"{"environment":"e","credential_id":"k"}"#),
         &[("credentials", "k"), ("environments", "e")],
+    );
+    // Operators that ask for what they name.
+    for text in [
+        r#"{"agent_id":{"$in":["a"]}}"#,
+        r#"{"agent_id":{"in":"a"}}"#,
+        r#"{"agent":{"$eq":"a"}}"#,
+        r#"{"agents":{"$or":[{"$eq":"a"},{"id":"a"}]}}"#,
+        r#"{"agent_id":[{"$in":["a"]}]}"#,
+        r#"{"agent":{"id":{"$in":["a"]}}}"#,
+        r#"{"$and":[{"filter":{"agentIds":{"anyOf":["a"]}}}]}"#,
+        r#"[{"op":"replace","path":"/agent_id","value":"a"}]"#,
+        r#"{"filter":{"field":"agent","op":"in","values":["a"]}}"#,
+    ] {
+        check(body(text), &[("agents", "a")]);
+    }
+    check(
+        body(r#"{"sandbox_id":{"$in":[7,"s"]}}"#),
+        &[("sandboxes", "7"), ("sandboxes", "s")],
+    );
+    check(
+        body(r#"{"agent":{"id":"a","where":{"$in":["b"]}}}"#),
+        &[("agents", "a"), ("agents", "b")],
+    );
+    // Maps from ids.
+    for text in [
+        r#"{"agents":{"a":true}}"#,
+        r#"{"agents":{"a":{"role":"reader"}}}"#,
+        r#"{"agent_ids":{"a":null}}"#,
+        r#"{"agent":{"a":{}}}"#,
+        r#"{"agents":[{"a":true}]}"#,
+    ] {
+        check(body(text), &[("agents", "a")]);
+    }
+    check(
+        body(r#"{"agents":{"a":"b"}}"#),
+        &[("agents", "a"), ("agents", "b")],
+    );
+    // Of an operator that asks for others, nobody owns the name.
+    for text in [
+        r#"{"agent_id":{"$ne":"a"}}"#,
+        r#"{"agent_id":{"$regex":"a"}}"#,
+        r#"{"agent":{"$nin":["a"]}}"#,
+    ] {
+        let asked = asked(body(text));
+        assert!(asked.iter().any(|(_, id)| id.starts_with('$')), "{text}");
+    }
+    // A thing's own members are no ids, and neither are those of what the path
+    // ends at.
+    check(
+        body(r#"{"agent":{"id":"a","name":"n","config":{"model":"m","in":"x"}}}"#),
+        &[("agents", "a")],
     );
     // No ids: texts, truths, nothing, and ids of what is no kind of ours.
     check(
@@ -173,6 +236,14 @@ fn a_bodys_own_id_is_the_paths() {
         own("/api/sandboxes/s/files"),
         [("sandboxes".to_owned(), "s".to_owned())]
     );
+    let wrapped = r#"{"sandbox":{"name":"n","image":{"tag":"t"}}}"#;
+    let mut wrapped = with_body("PATCH", "/api/sandboxes/s", wrapped);
+    wrapped.query = Some("sandbox[name]=n".to_owned());
+    let named = asked(wrapped);
+    assert_eq!(named, [("sandboxes".to_owned(), "s".to_owned())]);
+    let wrapped = r#"{"sandbox":{"id":"other"}}"#;
+    let named = asked(with_body("PATCH", "/api/sandboxes/s", wrapped));
+    assert!(named.contains(&("sandboxes".to_owned(), "other".to_owned())));
 }
 
 #[test]

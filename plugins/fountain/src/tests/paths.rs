@@ -81,6 +81,12 @@ fn every_id_of_a_path_is_asked_about() {
         "/api/vaults/v-1/Credential/k-1",
         &[("credentials", "k-1"), ("vaults", "v-1")],
     );
+    for linked in ["linked-sandboxes", "linkedSandbox", "sandbox_ids"] {
+        check(
+            &format!("/api/conversations/c-1/{linked}/s-1/files"),
+            &[("conversations", "c-1"), ("sandboxes", "s-1")],
+        );
+    }
     check(
         "/api/sandboxes/sandboxes/conversations/agents",
         &[("conversations", "agents"), ("sandboxes", "sandboxes")],
@@ -100,4 +106,26 @@ fn a_collection_below_a_thing_is_listed_like_any_other() {
         answered(200, r#"[{"id":"s-1"}]"#),
     ));
     assert_eq!(third.owned, [thing("sandboxes", "s-1")]);
+}
+
+#[test]
+fn a_linked_collection_is_listed_and_what_is_linked_there_must_be_own() {
+    let path = "/api/conversations/c-1/linked-sandboxes";
+    let first = need(Fountain::route(request("GET", path), caller()));
+    let second = need(Fountain::resume(first.state, owned(&[true])));
+    assert_eq!(second.calls.len(), 1);
+    // What is made there is a link, and no sandbox of the box's.
+    let link = with_body("POST", path, r#"{"id":"s-1"}"#);
+    let first = need(Fountain::route(link, caller()));
+    assert_eq!(
+        first.owned,
+        [thing("conversations", "c-1"), thing("sandboxes", "s-1")]
+    );
+    let Step::Plan(plan) = Fountain::resume(first.state, owned(&[true, true])) else {
+        panic!("it is decided");
+    };
+    assert!(matches!(plan.action, Action::Forward(_)) && plan.owns.is_empty());
+    // Nor does it start a conversation.
+    let link = request("POST", "/api/sandboxes/s-1/linked-conversations");
+    assert_eq!(asked(link), [("sandboxes".to_owned(), "s-1".to_owned())]);
 }

@@ -248,10 +248,20 @@ fn scalar(raw: &str) -> Result<Value, String> {
     if raw.starts_with(['{', '[']) {
         return Err(wrong.to_owned());
     }
-    serde_json::from_str(raw)
+    let option = serde_json::from_str(raw)
         .ok()
         .filter(|option: &Value| option.is_string() || option.is_number())
-        .ok_or_else(|| wrong.to_owned())
+        .ok_or_else(|| wrong.to_owned())?;
+    // The answer names it as the box wrote it.
+    let answered = text_of(&option);
+    if option.is_number() && answered != raw {
+        return Err(format!(
+            "the number {} would be answered as {}: write it so, or as a text",
+            quoted(raw),
+            quoted(&answered)
+        ));
+    }
+    Ok(option)
 }
 
 fn distinct(options: &[Value]) -> Result<(), String> {

@@ -67,6 +67,13 @@ fn a_score_is_the_expected_level_counted_from_0() {
     let answer = answer_to(&numbers, &text);
     assert_eq!(answer["legend"], json!([1, 2.5]));
     assert_eq!(answer["score"], json!(1.0));
+    // Numbers come back with the digits that they came with.
+    let levels = r#"[-3,0,1.0,2.5,18446744073709551615]"#;
+    let criteria: Value = serde_json::from_str(levels).unwrap();
+    let numbers = json!({"type": "score", "instructions": "i", "criteria": criteria});
+    let shares = json!({"-3": 0, "0": 0, "1.0": 1, "2.5": 0, "18446744073709551615": 0});
+    let text = json!({"reason": "r", "level": "1.0", "probabilities": shares});
+    assert_eq!(answer_to(&numbers, &text)["legend"].to_string(), levels);
 }
 
 #[test]

@@ -258,6 +258,22 @@ fn what_is_not_in_the_format_is_a_422_that_says_where() {
             "twice",
         ),
         (
+            r#"{"type":"score","instructions":"i","criteria":[1,1e2]}"#,
+            "answered as \"100.0\"",
+        ),
+        (
+            r#"{"type":"score","instructions":"i","criteria":[1.50]}"#,
+            "answered as \"1.5\"",
+        ),
+        (
+            r#"{"type":"choice","instructions":"i","criteria":[123456789012345678901]}"#,
+            "as a text",
+        ),
+        (
+            r#"{"type":"score","instructions":"i","criteria":[-0]}"#,
+            "as a text",
+        ),
+        (
             r#"{"type":"noul","instructions":"i","criteria":["true","false"]}"#,
             "true",
         ),
