@@ -10,6 +10,27 @@ use crate::kinds::{self, Parameter};
 /// Members that say what a `value` beside them is the value of.
 const POINTERS: [&str; 6] = ["attribute", "column", "field", "member", "path", "property"];
 
+/// What a member's name says that stands in it.
+#[derive(Clone, Copy)]
+enum Says {
+    /// Ids of the kind: `agent_id`.
+    Ids,
+    /// One of the kind, itself or its id: `agent`.
+    One,
+    /// Several of the kind: `agents`.
+    Many,
+}
+
+impl Says {
+    /// What stands in each item of a list of it.
+    fn of_each(self) -> Self {
+        match self {
+            Self::Ids => Self::Ids,
+            Self::One | Self::Many => Self::One,
+        }
+    }
+}
+
 /// A kind and an id of it.
 pub(crate) type Named = (&'static str, String);
 
@@ -77,7 +98,7 @@ impl Ids {
                 self.add_pointed(members);
                 for (name, value) in members {
                     match own {
-                        Some(kind) if is_plain_id(name) => self.add_value(value, kind, true),
+                        Some(kind) if is_plain_id(name) => self.add_value(value, kind, Says::Ids),
                         // Where an answer may wrap what it tells, a request may.
                         Some(_) if name == "data" => self.add_body(value, own),
                         // And so it may by the kind's own name.
@@ -96,19 +117,24 @@ impl Ids {
     /// around it that is one's name.
     fn add_member(&mut self, name: &str, value: &Value, below: Option<&'static str>) {
         if let Some(kind) = kinds::named(name) {
-            return self.add_value(value, kind, kinds::says_id(name));
+            let says = match kinds::says_id(name) {
+                true => Says::Ids,
+                false if kinds::is_many(name, kind) => Says::Many,
+                false => Says::One,
+            };
+            return self.add_value(value, kind, says);
         }
         match below {
             Some(kind) if is_plain_id(name) || is_marked_operator(name) => {
-                self.add_value(value, kind, true);
+                self.add_value(value, kind, Says::Ids);
             }
             Some(_) | None => self.look_into(value, below),
         }
     }
 
-    /// Adds a value that stands where an id of a kind is expected, or, unless
-    /// it `is_id`, the thing itself.
-    fn add_value(&mut self, value: &Value, kind: &'static str, is_id: bool) {
+    /// Adds a value that stands where an id of a kind is expected, or the thing
+    /// itself.
+    fn add_value(&mut self, value: &Value, kind: &'static str, says: Says) {
         match value {
             Value::String(id) => self.add(kind, id),
             // Read as JavaScript or as text, only a plain number is one id.
@@ -116,29 +142,36 @@ impl Ids {
             Value::Number(_) => self.impossible = true,
             Value::Array(items) => {
                 let items = items.iter();
-                items.for_each(|item| self.add_value(item, kind, is_id));
+                items.for_each(|item| self.add_value(item, kind, says.of_each()));
             }
-            Value::Object(members) => self.add_object(members, kind, is_id),
+            Value::Object(members) => self.add_object(members, kind, says),
             Value::Null | Value::Bool(_) => {}
         }
     }
 
-    /// Adds what an object names that stands in the place of a kind: a thing
-    /// with its `id`, operators, or else a map from ids, so that whatever name
-    /// is none of these must be the box's own.
-    fn add_object(&mut self, members: &Map<String, Value>, kind: &'static str, is_id: bool) {
-        let is_thing = !is_id && members.keys().any(|name| is_plain_id(name));
+    /// Adds what an object names that stands in the place of a kind: operators,
+    /// one thing, perhaps described and not named, or a map from ids, in which
+    /// whatever is none of these must be the box's own.
+    fn add_object(&mut self, members: &Map<String, Value>, kind: &'static str, says: Says) {
+        let is_thing = match says {
+            Says::One => true,
+            Says::Many => members.keys().any(|name| is_plain_id(name)),
+            Says::Ids => false,
+        };
         for (name, value) in members {
             if is_plain_id(name) || kinds::is_operator(name) {
-                self.add_value(value, kind, true);
+                self.add_value(value, kind, Says::Ids);
+            } else if kinds::asks_for_others(name) {
+                self.impossible = true;
             } else if is_thing || kinds::named(name).is_some() {
                 self.add_member(name, value, Some(kind));
             } else {
                 self.add(kind, name);
-                if value.is_object() && !is_id {
-                    self.look_into(value, Some(kind));
-                } else {
-                    self.add_value(value, kind, is_id);
+                match says {
+                    Says::One | Says::Many if value.is_object() => {
+                        self.look_into(value, Some(kind));
+                    }
+                    Says::One | Says::Many | Says::Ids => self.add_value(value, kind, says),
                 }
             }
         }
@@ -168,7 +201,7 @@ impl Ids {
         let Some(kind) = kind else { return };
         for (name, value) in members {
             if matches!(kinds::folded(name).as_str(), "value" | "values") {
-                self.add_value(value, kind, true);
+                self.add_value(value, kind, Says::Ids);
             }
         }
     }

@@ -17,11 +17,16 @@ const KINDS: [(&str, &str); 7] = [
 /// What may follow a kind in a name, the longest first.
 const ID_WORDS: [&str; 4] = ["uuids", "uuid", "ids", "id"];
 
-/// Operators that ask for what they name and nothing else. All others, such as
-/// `ne` and `gt`, ask for what they do not name.
+/// Operators that ask for what they name and nothing else.
 const OPERATORS: [&str; 13] = [
     "all", "and", "any", "anyof", "contains", "eq", "equal", "equals", "in", "includes", "is",
     "oneof", "or",
+];
+
+/// Operators that ask for what they do not name.
+const OTHERS: [&str; 17] = [
+    "between", "exists", "gt", "gte", "ilike", "like", "lt", "lte", "match", "ne", "neq", "nin",
+    "noneof", "nor", "not", "notin", "regex",
 ];
 
 /// Kinds that a box can bring something new into. Of the others the operator
@@ -99,6 +104,12 @@ pub(crate) fn is_operator(name: &str) -> bool {
     OPERATORS.contains(&folded(name).as_str())
 }
 
+/// Whether a name is an operator's that asks for others than what it names, or
+/// that nobody here knows.
+pub(crate) fn asks_for_others(name: &str) -> bool {
+    name.starts_with('$') && !is_operator(name) || OTHERS.contains(&folded(name).as_str())
+}
+
 fn without_id_word(folded: &str) -> Option<&str> {
     ID_WORDS.iter().find_map(|word| folded.strip_suffix(word))
 }
@@ -111,6 +122,11 @@ pub(crate) fn is_created(kind: &str) -> bool {
 /// Whether a segment of a path is a kind's name, and no more.
 pub(crate) fn is_segment(text: &str, kind: &str) -> bool {
     folded(text) == kind || is_one(text, kind)
+}
+
+/// Whether a name ends in what several of a kind are called.
+pub(crate) fn is_many(name: &str, kind: &str) -> bool {
+    folded(name).ends_with(kind)
 }
 
 /// Whether a name is what one of a kind is called, and no more.
