@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::lease::Tenure;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use crate::chant::effects;
+use crate::lease::Tenure;
 use crate::rules::names::BoxName;
 use crate::rules::token::{BoxToken, TokenHash};
 use crate::store::mirror::{Mirror, Mirrored};

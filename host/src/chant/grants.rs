@@ -9,11 +9,11 @@ mod table;
 
 use std::sync::Arc;
 
-use crate::lease::Tenure;
 use jiff::Timestamp;
 
 use crate::chant::boxes;
 use crate::chant::grants::table::{PREFIX, Stored, Table, VERSION, key, write};
+use crate::lease::Tenure;
 use crate::rules::grant::{Grant, Ttl, TtlError};
 use crate::rules::names::{BoxName, CredentialName, UpstreamName};
 use crate::rules::payer::Principal;

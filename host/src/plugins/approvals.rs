@@ -5,9 +5,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::lease::Tenure;
 use serde::{Deserialize, Serialize};
 
+use crate::lease::Tenure;
 use crate::plugins::hash::ComponentHash;
 use crate::rules::manifest::Manifest;
 use crate::rules::permission::{Permission, more_than};

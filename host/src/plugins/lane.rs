@@ -26,8 +26,13 @@ use tokio::sync::Semaphore;
 use crate::plugins::engine::{Machine, TICK};
 use crate::plugins::error::Fault;
 
-/// How many calls a plugin begins on other threads after one ran on.
-const DISTRUST: u32 = 64;
+/// How many calls a plugin begins on other threads after one ran on: twice as
+/// many each time that one runs on soon after, since a busy machine can make
+/// any call run on once, and a loop does so always.
+const DISTRUST: [u32; 2] = [4, 256];
+
+/// How many calls that did not run on make it as trusted as ever.
+const TRUST: u32 = 1024;
 
 /// For how many ticks a call runs on before the next has its turn.
 pub(crate) const SLICE: u64 = 5;
@@ -39,7 +44,12 @@ pub(crate) type Call<T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send>>
 pub(crate) struct Lane {
     machine: Arc<Machine>,
     turns: Semaphore,
+    /// How many calls more begin on other threads.
     distrust: AtomicU32,
+    /// How many did so after one ran on the last time, and how many have not
+    /// run on since.
+    last: AtomicU32,
+    since: AtomicU32,
 }
 
 impl Lane {
@@ -48,6 +58,8 @@ impl Lane {
             turns: Semaphore::new(machine.turns_of_one),
             machine,
             distrust: AtomicU32::new(0),
+            last: AtomicU32::new(0),
+            since: AtomicU32::new(0),
         }
     }
 
@@ -68,7 +80,7 @@ impl Lane {
         if let Poll::Ready(done) = first {
             return done;
         }
-        self.distrust.store(DISTRUST, Ordering::Relaxed);
+        self.ran_on();
         let limit = self.machine.limits.wait.saturating_add(time);
         match tokio::time::timeout(limit, self.go_on(time, call)).await {
             Ok(done) => done,
@@ -112,7 +124,22 @@ impl Lane {
         slice.await.map_err(|_| Fault::Host)
     }
 
+    /// A call ran on. Of several at once one may count for all.
+    fn ran_on(&self) {
+        let [least, most] = DISTRUST;
+        let again = self.since.swap(0, Ordering::Relaxed) < TRUST;
+        let last = self.last.load(Ordering::Relaxed);
+        let next = if again && last > 0 {
+            last.saturating_mul(2).min(most)
+        } else {
+            least
+        };
+        self.last.store(next, Ordering::Relaxed);
+        self.distrust.store(next, Ordering::Relaxed);
+    }
+
     fn is_trusted(&self) -> bool {
+        self.since.fetch_add(1, Ordering::Relaxed);
         let left = self
             .distrust
             .try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
@@ -166,7 +193,29 @@ mod tests {
         let begins = async |slices| lane.run(TIME, call(slices)).await.unwrap();
         assert_eq!(begins(0).await, here);
         assert_eq!(begins(3).await, here);
-        for _ in 0..DISTRUST {
+        for _ in 0..DISTRUST[0] {
+            assert_ne!(begins(0).await, here);
+        }
+        assert_eq!(begins(0).await, here);
+        // Soon after it runs on again, and again: for twice as long each time.
+        let mut last = DISTRUST[0];
+        while last < DISTRUST[1] {
+            assert_eq!(begins(3).await, here);
+            last *= 2;
+            for _ in 0..last {
+                assert_ne!(begins(0).await, here);
+            }
+        }
+        assert_eq!(begins(3).await, here);
+        for _ in 0..DISTRUST[1] {
+            assert_ne!(begins(0).await, here);
+        }
+        // After many that did not, it begins anew.
+        for _ in 0..TRUST {
+            assert_eq!(begins(0).await, here);
+        }
+        assert_eq!(begins(3).await, here);
+        for _ in 0..DISTRUST[0] {
             assert_ne!(begins(0).await, here);
         }
         assert_eq!(begins(0).await, here);

@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::lease::Tenure;
-
 use crate::plugins::call::{Instance, Runner};
 use crate::plugins::convert;
 use crate::plugins::error::{CallFault, Fault};

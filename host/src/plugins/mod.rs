@@ -34,7 +34,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::lease::Tenure;
-
 use crate::plugins::approvals::Approvals;
 use crate::plugins::cache::Cache;
 use crate::plugins::engine::Machine;

@@ -5,18 +5,17 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::Sleep;
 
 use crate::relay::cleaner::Cleaner;
 use crate::relay::failure::BodyBroken;
 use crate::relay::pool::Checkout;
 use crate::relay::scrubber::Scrubber;
+use crate::relay::silence::Silence;
 use crate::relay::tether::Tether;
 use crate::relay::upload::{Activity, StopUpload};
 use crate::rules::{codings, headers};
@@ -26,9 +25,8 @@ pub struct RelayBody(Option<Box<Streaming>>);
 
 struct Streaming {
     tether: Tether<Live>,
-    idle: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
     activity: Arc<Activity>,
+    silence: Silence,
     scrubber: Option<Arc<Scrubber>>,
     cleaner: Option<Cleaner>,
     /// Trailers that leave after the rest of the body.
@@ -58,8 +56,8 @@ pub(super) struct Live {
 pub(super) struct Ties {
     pub(super) checkout: Checkout,
     pub(super) tether: Tether<Live>,
-    pub(super) idle: Duration,
     pub(super) activity: Arc<Activity>,
+    pub(super) silence: Silence,
     pub(super) stop_upload: StopUpload,
     pub(super) scrubber: Option<Arc<Scrubber>>,
     pub(super) cleaner: Option<Cleaner>,
@@ -75,9 +73,8 @@ impl RelayBody {
         });
         let mut streaming = Box::new(Streaming {
             tether: ties.tether,
-            idle: ties.idle,
-            timer: None,
             activity: ties.activity,
+            silence: ties.silence,
             scrubber: ties.scrubber,
             cleaner: ties.cleaner,
             trailers: None,
@@ -112,13 +109,13 @@ impl Streaming {
             checkout.give_back();
             return;
         }
-        let (activity, idle) = (self.activity.clone(), self.idle);
+        let (activity, mut silence) = (self.activity.clone(), self.silence.again());
         // The body may be gone long before the upload is.
         let cut = self.tether.lease().cancelled();
         tokio::spawn(async move {
             let uploaded = tokio::select! {
                 () = cut => false,
-                uploaded = until_uploaded(&activity, idle) => uploaded,
+                uploaded = silence.or(activity.until_uploaded()) => uploaded.is_some(),
             };
             if uploaded {
                 checkout.give_back();
@@ -143,22 +140,6 @@ impl Streaming {
             Some(scrubber) => scrubber.headers(kept),
             None => kept,
         }
-    }
-
-    /// Whether the upstream has been silent for too long.
-    fn is_silent(&mut self, context: &mut Context<'_>) -> bool {
-        let (activity, idle) = (&self.activity, self.idle);
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(activity.deadline(idle))));
-        while timer.as_mut().poll(context).is_ready() {
-            let deadline = activity.deadline(idle);
-            if deadline <= tokio::time::Instant::now() {
-                return true;
-            }
-            timer.as_mut().reset(deadline);
-        }
-        false
     }
 
     fn poll(
@@ -255,29 +236,13 @@ impl Streaming {
             Poll::Pending if self.tether.poll_cut(context).is_ready() => {
                 Poll::Ready(Err(BodyBroken::Revoked))
             }
-            Poll::Pending if self.is_silent(context) => Poll::Ready(Err(BodyBroken::Silent)),
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => self.silence.poll(context).map(|()| Err(BodyBroken::Silent)),
         }
     }
 }
 
 /// A frame of the upstream's and whether it is the last; none at the end.
 type Received = Result<Option<(Frame<Bytes>, bool)>, BodyBroken>;
-
-/// Waits for the end of the upload; false when it stands still for too long.
-async fn until_uploaded(activity: &Activity, idle: Duration) -> bool {
-    loop {
-        let deadline = activity.deadline(idle);
-        tokio::select! {
-            () = activity.until_uploaded() => return true,
-            () = tokio::time::sleep_until(deadline) => {
-                if activity.deadline(idle) <= deadline {
-                    return false;
-                }
-            }
-        }
-    }
-}
 
 impl Drop for Streaming {
     fn drop(&mut self) {

@@ -79,8 +79,8 @@ impl Relay {
             Ties {
                 checkout: answered.checkout,
                 tether,
-                idle: self.idle(),
                 activity: answered.activity,
+                silence: answered.silence,
                 stop_upload: answered.stop_upload,
                 scrubber: None,
                 cleaner,

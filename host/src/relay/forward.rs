@@ -2,9 +2,7 @@
 //! retried (nothing of which a byte was sent), and what of the answer's head is
 //! handed on.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING};
 use http::response::Parts;
@@ -20,6 +18,7 @@ use crate::relay::connect::Place;
 use crate::relay::failure::RelayFailure;
 use crate::relay::pool::Checkout;
 use crate::relay::seal::SealedRequest;
+use crate::relay::silence::Silence;
 use crate::relay::tether::Tether;
 use crate::relay::upload::{Activity, RequestBody, StopUpload, Upload};
 use crate::relay::upload_guard::UploadFault;
@@ -31,6 +30,7 @@ pub(super) struct Answered {
     pub(super) response: Response<Incoming>,
     pub(super) checkout: Checkout,
     pub(super) activity: Arc<Activity>,
+    pub(super) silence: Silence,
     pub(super) stop_upload: StopUpload,
 }
 
@@ -78,8 +78,8 @@ impl Relay {
             Ties {
                 checkout: answered.checkout,
                 tether,
-                idle: self.idle(),
                 activity: answered.activity,
+                silence: answered.silence,
                 stop_upload: answered.stop_upload,
                 scrubber: sealed.scrubber.clone(),
                 cleaner,
@@ -97,6 +97,7 @@ impl Relay {
         body: RequestBody,
     ) -> Result<Answered, RelayFailure> {
         let (upload, activity, stop_upload) = Upload::new(body, sealed.upload_rules.clone());
+        let mut silence = Silence::new(activity.clone(), self.idle());
         let mut checkout = self.connection(sealed, true).await?;
         let mut request = request(sealed, upload, &checkout);
         let response = loop {
@@ -106,11 +107,11 @@ impl Relay {
             let outcome = match &mut checkout {
                 Checkout::Http1(one) => {
                     let sending = one.sender.try_send_request(request);
-                    in_time(sending, &activity, self.idle()).await
+                    silence.or(sending).await
                 }
                 Checkout::Http2(two) => {
                     let sending = two.sender.try_send_request(request);
-                    in_time(sending, &activity, self.idle()).await
+                    silence.or(sending).await
                 }
             };
             let mut error = match outcome {
@@ -137,6 +138,7 @@ impl Relay {
             response,
             checkout,
             activity,
+            silence,
             stop_upload,
         })
     }
@@ -168,26 +170,6 @@ impl Relay {
             })
             .await?;
         pool.adopt(&sealed.key, dialed).await
-    }
-}
-
-/// Waits for an outcome for as long as something moves; none when nothing did.
-async fn in_time<T>(
-    outcome: impl Future<Output = T>,
-    activity: &Activity,
-    idle: Duration,
-) -> Option<T> {
-    let mut outcome = std::pin::pin!(outcome);
-    loop {
-        let deadline = activity.deadline(idle);
-        tokio::select! {
-            outcome = &mut outcome => return Some(outcome),
-            () = tokio::time::sleep_until(deadline) => {
-                if activity.deadline(idle) <= deadline {
-                    return None;
-                }
-            }
-        }
     }
 }
 

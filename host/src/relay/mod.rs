@@ -17,6 +17,7 @@ mod io;
 mod pool;
 mod scrubber;
 mod seal;
+mod silence;
 mod stand_in;
 #[cfg(test)]
 pub(crate) mod tests;

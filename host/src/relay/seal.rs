@@ -342,7 +342,12 @@ impl<'a> Draft<'a> {
         value: &[u8],
         credential_headers: &[HeaderName],
     ) -> Result<(), SealRefusal> {
-        *headers = headers::kept(headers, |name, _| !is_credential(name, credential_headers));
+        if headers
+            .keys()
+            .any(|name| is_credential(name, credential_headers))
+        {
+            *headers = headers::kept(headers, |name, _| !is_credential(name, credential_headers));
+        }
         match placement {
             Placement::Bearer => {
                 let line = Zeroizing::new([b"Bearer ", value].concat());

@@ -1,13 +1,15 @@
 //! The operator's credentials as records: how they are stored, what is shown of
 //! them, which name a new one gets, and which one pays.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use crate::lease::Tenure;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use crate::lease::Tenure;
 use crate::rules::names::{BoxName, CredentialName, UpstreamName};
 use crate::rules::origin::Origin;
 use crate::rules::payer::{Payer, PayerKind, Principal};
@@ -153,27 +155,66 @@ pub(super) fn place(
     }
 }
 
+/// The credentials of one upstream that pay without a grant: what a request
+/// looks at, however many boxes have one of their own.
+#[derive(Default)]
+pub(super) struct Payers {
+    general: Vec<Arc<CredentialRecord>>,
+    own: HashMap<BoxName, Vec<Arc<CredentialRecord>>>,
+}
+
+impl Payers {
+    /// Takes a credential in; a visitor's pays by a grant alone.
+    pub(super) fn add(&mut self, record: &Arc<CredentialRecord>) {
+        match Rank::of_record(record) {
+            Rank::General => self.general.push(Arc::clone(record)),
+            Rank::Own(box_name) => {
+                let own = self.own.entry(box_name).or_default();
+                own.push(Arc::clone(record));
+            }
+            Rank::Visitor(..) => {}
+        }
+    }
+
+    /// Lets a credential go.
+    pub(super) fn remove(&mut self, record: &CredentialRecord) {
+        let stays = |other: &Arc<CredentialRecord>| other.name != record.name;
+        match Rank::of_record(record) {
+            Rank::General => self.general.retain(stays),
+            Rank::Own(box_name) => {
+                if let Entry::Occupied(mut own) = self.own.entry(box_name) {
+                    own.get_mut().retain(stays);
+                    if own.get().is_empty() {
+                        own.remove();
+                    }
+                }
+            }
+            Rank::Visitor(..) => {}
+        }
+    }
+}
+
 /// The credential that pays for a box without a grant.
 pub(super) fn choose(
-    credentials: &[Arc<CredentialRecord>],
+    payers: &Payers,
     upstream: &UpstreamName,
     box_name: &BoxName,
 ) -> Result<Option<Arc<CredentialRecord>>, AmbiguousCredential> {
-    for rank in [Rank::Own(box_name.clone()), Rank::General] {
-        let of_rank: Vec<_> = credentials
-            .iter()
-            .filter(|record| Rank::of_record(record) == rank)
-            .collect();
-        let first_name = rank.first_name();
-        let first = of_rank.iter().find(|record| record.name == first_name);
-        match (of_rank.as_slice(), first) {
+    let own = payers.own.get(box_name).map_or(&[][..], Vec::as_slice);
+    for (of_rank, first_name) in [(own, box_name.as_str()), (&payers.general, GENERAL)] {
+        let mut named = of_rank.iter();
+        let first = named.find(|record| record.name.as_str() == first_name);
+        match (of_rank, first) {
             ([], _) => {}
             ([only], _) => return Ok(Some(Arc::clone(only))),
             (_, Some(first)) => return Ok(Some(Arc::clone(first))),
             (several, None) => {
+                let names = several.iter().map(|record| record.name.clone());
+                let mut names: Vec<_> = names.collect();
+                names.sort();
                 return Err(AmbiguousCredential {
                     upstream: upstream.clone(),
-                    names: several.iter().map(|record| record.name.clone()).collect(),
+                    names,
                 });
             }
         }

@@ -2,17 +2,19 @@
 //! still sealed, and the lease that relays hold on each. It follows the store
 //! and is written by nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::lease::Tenure;
-
 use crate::rules::names::{BoxName, CredentialName, SecretName, UpstreamName};
 use crate::rules::origin::Origin;
 use crate::rules::plan::{CredentialKey, CredentialKind};
 use crate::store::mirror::Mirrored;
 use crate::store::{Event, Record, Revision};
-use crate::vault::{CredentialRecord, SecretRecord, check, credentials, secrets};
+use crate::vault::credentials::Payers;
+use crate::vault::{
+    AmbiguousCredential, CredentialRecord, SecretRecord, check, credentials, secrets,
+};
 
 /// A sealed value and what its record says it is for.
 #[derive(Clone)]
@@ -31,6 +33,8 @@ pub(super) struct Held(RwLock<State>);
 struct State {
     secrets: BTreeMap<Vec<u8>, (Arc<SecretRecord>, Sealed)>,
     credentials: BTreeMap<Vec<u8>, (Arc<CredentialRecord>, Sealed)>,
+    /// The credentials again, as a request looks for them.
+    payers: HashMap<UpstreamName, Payers>,
 }
 
 /// The record that lay under a key before.
@@ -72,11 +76,16 @@ impl Held {
         records.map(|(record, _)| Arc::clone(record)).collect()
     }
 
-    pub(super) fn credentials_of(&self, upstream: &UpstreamName) -> Vec<Arc<CredentialRecord>> {
-        let state = self.read();
-        let records = state.credentials.values().map(|(record, _)| record);
-        let of_upstream = records.filter(|record| record.upstream == *upstream);
-        of_upstream.cloned().collect()
+    /// The credential of an upstream that pays for a box without a grant.
+    pub(super) fn credential_for(
+        &self,
+        upstream: &UpstreamName,
+        box_name: &BoxName,
+    ) -> Result<Option<Arc<CredentialRecord>>, AmbiguousCredential> {
+        match self.read().payers.get(upstream) {
+            Some(payers) => credentials::choose(payers, upstream, box_name),
+            None => Ok(None),
+        }
     }
 
     pub(super) fn sealed(&self, key: &CredentialKey) -> Option<Sealed> {
@@ -129,6 +138,11 @@ impl State {
     fn take(&mut self, key: &[u8]) -> Option<Before> {
         let secret = self.secrets.remove(key);
         let credential = self.credentials.remove(key);
+        if let Some((record, _)) = &credential
+            && let Some(payers) = self.payers.get_mut(&record.upstream)
+        {
+            payers.remove(record);
+        }
         let secret = secret.map(|(record, _)| Before::Secret(record));
         secret.or_else(|| credential.map(|(record, _)| Before::Credential(record)))
     }
@@ -154,8 +168,10 @@ impl State {
                 Some(other) => other.cut(),
                 None => {}
             }
-            self.credentials
-                .insert(key.to_vec(), (Arc::new(record), sealed));
+            let record = Arc::new(record);
+            let payers = self.payers.entry(record.upstream.clone()).or_default();
+            payers.add(&record);
+            self.credentials.insert(key.to_vec(), (record, sealed));
         } else if key != check::KEY {
             before.iter().for_each(Before::cut);
             let key = String::from_utf8_lossy(key);

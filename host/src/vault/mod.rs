@@ -120,7 +120,7 @@ impl Vault {
         upstream: &UpstreamName,
         box_name: &BoxName,
     ) -> Result<Option<Arc<CredentialRecord>>, AmbiguousCredential> {
-        credentials::choose(&self.0.held.credentials_of(upstream), upstream, box_name)
+        self.0.held.credential_for(upstream, box_name)
     }
 
     /// Seals and keeps a secret, in place of one of the same box and name.

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::lease::Tenure;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use crate::lease::Tenure;
 use crate::rules::allow::AllowRule;
 use crate::rules::names::{BoxName, SecretName};
 use crate::rules::origin::Origin;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use crate::lease::Tenure;
 use serde::{Deserialize, Serialize};
 
 use crate::chant::grants::Known;
+use crate::lease::Tenure;
 use crate::rules::grant::Grant;
 use crate::rules::names::{BoxName, CredentialName, UpstreamName};
 use crate::rules::payer::Principal;

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::lease::Tenure;
 use http::{HeaderName, Method, Request, Response};
 
+use crate::lease::Tenure;
 use crate::listen::{InboundBody, ListenSettings, Listener, ResponseBody};
 use crate::relay::{
     Destination, HeaderPolicy, OpenValue, OpenedValue, Relay, RelaySettings, RequestBody,

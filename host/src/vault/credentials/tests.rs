@@ -100,9 +100,18 @@ fn a_visitor_has_a_name_and_a_secret_is_no_credential() {
 #[test]
 fn a_box_s_own_pays_before_the_general_one_and_a_visitor_s_never() {
     let check = |existing: &[CredentialRecord], expected: Result<Option<&str>, &str>| {
+        let (upstream, box_name) = (
+            UpstreamName::parse("models").unwrap(),
+            BoxName::parse("a").unwrap(),
+        );
+        let mut payers = Payers::default();
         let existing: Vec<_> = existing.iter().cloned().map(Arc::new).collect();
-        let upstream = UpstreamName::parse("models").unwrap();
-        let chosen = choose(&existing, &upstream, &BoxName::parse("a").unwrap());
+        existing.iter().for_each(|record| payers.add(record));
+        let chosen = choose(&payers, &upstream, &box_name);
+        // Whatever went in goes out again.
+        existing.iter().for_each(|record| payers.remove(record));
+        let none = choose(&payers, &upstream, &box_name).unwrap();
+        assert!(none.is_none() && payers.own.is_empty());
         let chosen = chosen.map(|record| record.map(|record| record.name.to_string()));
         match expected {
             Ok(expected) => assert_eq!(chosen.unwrap().as_deref(), expected),
