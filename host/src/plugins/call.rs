@@ -20,7 +20,7 @@ use crate::plugins::bindings::exports::jackfield::plugin::decisions::{
 use crate::plugins::engine::Machine;
 use crate::plugins::error::Fault;
 use crate::plugins::functions::Functions;
-use crate::plugins::lane::{Lane, SLICE, millis, ticks};
+use crate::plugins::lane::{Call, Lane, SLICE, millis, ticks};
 use crate::plugins::wasi::Inert;
 use crate::rules::manifest::WantedLimits;
 
@@ -39,6 +39,8 @@ pub(crate) struct Runner {
     machine: Arc<Machine>,
     pre: InstancePre<CallState>,
     functions: Arc<Functions>,
+    /// Whether it imports nothing, so that a call that ran on can be made again.
+    is_pure: bool,
     lane: Lane,
     share: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -51,8 +53,11 @@ pub(crate) struct Runner {
 pub(crate) struct Instance {
     store: Store<CallState>,
     itself: component::Instance,
+    /// Whether it can be left and gone on with.
+    can_be_left: bool,
     request: Request,
-    _slot: Slot,
+    words: Option<Vec<String>>,
+    slot: Slot,
 }
 
 /// A place in the pool, of the host's and of the plugin's share.
@@ -61,10 +66,21 @@ struct Slot {
     _all: OwnedSemaphorePermit,
 }
 
+/// What `scopes` leaves behind.
+type Scoped = (Store<CallState>, component::Instance, Option<Vec<String>>);
+
+impl Instance {
+    /// The words that it named.
+    pub(crate) fn words(&self) -> Option<&[String]> {
+        self.words.as_deref()
+    }
+}
+
 impl Runner {
     pub(crate) fn new(
         machine: Arc<Machine>,
         pre: InstancePre<CallState>,
+        is_pure: bool,
         wanted: WantedLimits,
     ) -> wasmtime::Result<Self> {
         let limits = machine.limits;
@@ -79,6 +95,7 @@ impl Runner {
         Ok(Self {
             functions: Arc::new(Functions::new(pre.clone())?),
             pre,
+            is_pure,
             lane: Lane::new(Arc::clone(&machine)),
             share: Arc::new(Semaphore::new(limits.share)),
             waiting: AtomicUsize::new(0),
@@ -109,11 +126,33 @@ impl Runner {
         self.lane.run(self.time, Box::pin(call)).await
     }
 
-    pub(crate) async fn scopes(
-        &self,
-        request: Request,
-    ) -> Result<(Instance, Option<Vec<String>>), Fault> {
+    /// Asks a fresh instance which words a request needs.
+    pub(crate) async fn scopes(&self, request: Request) -> Result<Instance, Fault> {
         let slot = self.slot().await?;
+        if let Some(said) = self.here(|| self.scopes_here(&request)) {
+            let (store, itself, words) = said?;
+            return Ok(Instance {
+                store,
+                itself,
+                can_be_left: false,
+                request,
+                words,
+                slot,
+            });
+        }
+        self.scopes_apart(request, slot).await
+    }
+
+    fn scopes_here(&self, request: &Request) -> wasmtime::Result<Scoped> {
+        let mut store = self.store();
+        store.set_epoch_deadline(FIRST_SLICE);
+        let itself = self.functions.instantiate_here(&mut store)?;
+        let scopes = self.functions.scopes(&mut store, itself)?;
+        let (words,) = scopes.call(&mut store, (request,))?;
+        Ok((store, itself, words))
+    }
+
+    async fn scopes_apart(&self, request: Request, slot: Slot) -> Result<Instance, Fault> {
         let (mut store, limits) = self.fresh();
         let functions = Arc::clone(&self.functions);
         let call = async move {
@@ -125,22 +164,43 @@ impl Runner {
                 Ok((itself, words))
             };
             let (itself, words) = said.await.map_err(|error| limits.fault(&error))?;
-            let instance = Instance {
+            Ok(Instance {
                 store,
                 itself,
+                can_be_left: true,
                 request,
-                _slot: slot,
-            };
-            Ok((instance, words))
+                words,
+                slot,
+            })
         };
-        self.lane.run(self.time, Box::pin(call)).await
+        self.apart(Box::pin(call)).await
     }
 
+    /// Asks the same instance where the request goes.
     pub(crate) async fn route(
         &self,
         mut instance: Instance,
         caller: Caller,
     ) -> Result<wit::Step, Fault> {
+        if !instance.can_be_left {
+            if let Some(said) = self.here(|| self.route_here(&mut instance, &caller)) {
+                return said;
+            }
+            // It was not made to be left. Another one, asked the same, is as it
+            // was before `route`.
+            let Instance {
+                store,
+                request,
+                words,
+                slot,
+                ..
+            } = instance;
+            drop(store);
+            instance = self.scopes_apart(request, slot).await?;
+            if instance.words != words {
+                return Err(Fault::Trapped("asked again, it named other words"));
+            }
+        }
         let limits = self.limits();
         let functions = Arc::clone(&self.functions);
         let call = async move {
@@ -154,15 +214,27 @@ impl Runner {
             let (step,) = said.await.map_err(|error| limits.fault(&error))?;
             Ok(step)
         };
-        self.lane.run(self.time, Box::pin(call)).await
+        self.apart(Box::pin(call)).await
     }
 
+    fn route_here(&self, instance: &mut Instance, caller: &Caller) -> wasmtime::Result<wit::Step> {
+        let store = &mut instance.store;
+        store.set_epoch_deadline(FIRST_SLICE);
+        let route = self.functions.route(store, instance.itself)?;
+        let (step,) = route.call(store, (&instance.request, caller))?;
+        Ok(step)
+    }
+
+    /// Asks a fresh instance to decide further.
     pub(crate) async fn resume(
         &self,
         state: Vec<u8>,
         answers: Answers,
     ) -> Result<wit::Step, Fault> {
         let slot = self.slot().await?;
+        if let Some(said) = self.here(|| self.resume_here(&state, &answers)) {
+            return said;
+        }
         let (mut store, limits) = self.fresh();
         let functions = Arc::clone(&self.functions);
         let call = async move {
@@ -177,15 +249,49 @@ impl Runner {
             let (step,) = said.await.map_err(|error| limits.fault(&error))?;
             Ok(step)
         };
-        self.lane.run(self.time, Box::pin(call)).await
+        self.apart(Box::pin(call)).await
     }
 
-    fn fresh(&self) -> (Store<CallState>, Limits) {
-        let limits = self.limits();
-        let mut store = Store::new(&self.machine.engine, CallState::new(limits));
+    fn resume_here(&self, state: &[u8], answers: &Answers) -> wasmtime::Result<wit::Step> {
+        let mut store = self.store();
+        store.set_epoch_deadline(FIRST_SLICE);
+        let itself = self.functions.instantiate_here(&mut store)?;
+        let resume = self.functions.resume(&mut store, itself)?;
+        let (step,) = resume.call(&mut store, (state, answers))?;
+        Ok(step)
+    }
+
+    /// Makes a call on this thread, on its own stack: the cheapest way, for a
+    /// call that can be made again. None when it is not to be made here, or ran
+    /// on.
+    fn here<T>(&self, call: impl FnOnce() -> wasmtime::Result<T>) -> Option<Result<T, Fault>> {
+        if !self.is_pure {
+            return None;
+        }
+        let said = self.lane.here(call, |error| is_interrupt(error))?;
+        Some(said.map_err(|error| self.limits().fault(&error)))
+    }
+
+    /// Makes a call that can be left and gone on with: from its beginning in
+    /// another thread where it may have run on before.
+    async fn apart<T: Send + 'static>(&self, call: Call<T>) -> Result<T, Fault> {
+        if self.is_pure {
+            self.lane.run_apart(self.time, call).await
+        } else {
+            self.lane.run(self.time, call).await
+        }
+    }
+
+    fn store(&self) -> Store<CallState> {
+        let mut store = Store::new(&self.machine.engine, CallState::new(self.limits()));
         store.limiter(|state| state);
         store.set_hostcall_fuel(self.machine.limits.answer);
         store.set_max_component_handles(MOST_HANDLES);
+        store
+    }
+
+    fn fresh(&self) -> (Store<CallState>, Limits) {
+        let mut store = self.store();
         store.epoch_deadline_callback(|mut context| {
             let state = context.data_mut();
             let next = state.ticks_left.min(SLICE);
@@ -196,7 +302,7 @@ impl Runner {
                 UpdateDeadline::Yield(next)
             })
         });
-        (store, limits)
+        (store, self.limits())
     }
 
     fn limits(&self) -> Limits {
@@ -265,6 +371,11 @@ impl Limits {
         }
         Fault::Trapped("its answer cannot be read")
     }
+}
+
+/// Whether a call was ended because its time was over.
+fn is_interrupt(error: &wasmtime::Error) -> bool {
+    error.downcast_ref::<Trap>() == Some(&Trap::Interrupt)
 }
 
 /// The traps that a plugin's author can do something about, in words.

@@ -58,12 +58,20 @@ impl Functions {
         })
     }
 
-    /// A fresh instance.
+    /// A fresh instance that can be left and gone on with.
     pub(crate) async fn instantiate(
         &self,
         store: &mut Store<CallState>,
     ) -> wasmtime::Result<Instance> {
         self.pre.instantiate_async(store).await
+    }
+
+    /// A fresh instance that runs where it stands or not at all.
+    pub(crate) fn instantiate_here(
+        &self,
+        store: &mut Store<CallState>,
+    ) -> wasmtime::Result<Instance> {
+        self.pre.instantiate(store)
     }
 
     pub(crate) fn scopes<'a>(

@@ -63,24 +63,60 @@ impl Lane {
         }
     }
 
+    /// Makes a call that ends itself at its second tick. None where it is not
+    /// to be made on this thread, or did not come to an end of its own.
+    pub(crate) fn here<T, E>(
+        &self,
+        call: impl FnOnce() -> Result<T, E>,
+        ran_on: impl FnOnce(&E) -> bool,
+    ) -> Option<Result<T, E>> {
+        if !self.is_trusted() {
+            return None;
+        }
+        let _running = self.machine.ticker.run();
+        let done = call();
+        if done.as_ref().is_err_and(ran_on) {
+            self.ran_on();
+            return None;
+        }
+        Some(done)
+    }
+
     /// Makes a call, for at most `time` of computing.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         time: Duration,
         mut call: Call<T>,
     ) -> Result<T, Fault> {
+        if !self.is_trusted() {
+            return self.run_apart(time, call).await;
+        }
         let _running = self.machine.ticker.run();
-        let first = if self.is_trusted() {
-            poll_once(&mut call)
-        } else {
-            let polled;
-            (call, polled) = self.elsewhere(call).await?;
-            polled
-        };
-        if let Poll::Ready(done) = first {
+        if let Poll::Ready(done) = poll_once(&mut call) {
             return done;
         }
         self.ran_on();
+        self.run_on(time, call).await
+    }
+
+    /// Makes a call off this thread from its beginning.
+    pub(crate) async fn run_apart<T: Send + 'static>(
+        &self,
+        time: Duration,
+        call: Call<T>,
+    ) -> Result<T, Fault> {
+        let _running = self.machine.ticker.run();
+        let (call, polled) = self.elsewhere(call).await?;
+        match polled {
+            Poll::Ready(done) => done,
+            Poll::Pending => {
+                self.ran_on();
+                self.run_on(time, call).await
+            }
+        }
+    }
+
+    async fn run_on<T: Send + 'static>(&self, time: Duration, call: Call<T>) -> Result<T, Fault> {
         let limit = self.machine.limits.wait.saturating_add(time);
         match tokio::time::timeout(limit, self.go_on(time, call)).await {
             Ok(done) => done,

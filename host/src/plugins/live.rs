@@ -28,7 +28,6 @@ pub struct LivePlugin {
 pub struct Decision {
     plugin: Arc<LivePlugin>,
     instance: Instance,
-    words: Option<Vec<String>>,
 }
 
 impl LivePlugin {
@@ -78,11 +77,9 @@ impl LivePlugin {
     /// When the plugin fails, or no instance comes free in time.
     pub async fn decide(self: &Arc<Self>, request: ShownRequest) -> Result<Decision, CallFault> {
         let asked = self.runner.scopes(convert::request(request)).await;
-        let (instance, words) = asked.map_err(|fault| self.fault(fault))?;
         Ok(Decision {
             plugin: Arc::clone(self),
-            instance,
-            words,
+            instance: asked.map_err(|fault| self.fault(fault))?,
         })
     }
 
@@ -108,7 +105,7 @@ impl Decision {
     /// it.
     #[must_use]
     pub fn words(&self) -> Option<&[String]> {
-        self.words.as_deref()
+        self.instance.words()
     }
 
     /// Asks the same instance where the request goes, now that the rule has
@@ -139,7 +136,7 @@ impl fmt::Debug for Decision {
         formatter
             .debug_struct("Decision")
             .field("plugin", &self.plugin.manifest.name)
-            .field("words", &self.words)
+            .field("words", &self.words())
             .finish_non_exhaustive()
     }
 }

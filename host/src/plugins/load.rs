@@ -40,7 +40,8 @@ pub(crate) async fn load(
         .await
         .map_err(|cause| LoadError::Host(cause.to_string()))??;
     let runner = |wanted: WantedLimits| {
-        Runner::new(Arc::clone(machine), pre.clone(), wanted)
+        let is_pure = inspected.inert_imports.is_empty();
+        Runner::new(Arc::clone(machine), pre.clone(), is_pure, wanted)
             .map_err(|cause| LoadError::World(format!("{cause:#}")))
     };
     let asked = runner(WantedLimits::default())?.describe().await;
