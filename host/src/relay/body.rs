@@ -52,6 +52,22 @@ pub(super) struct Live {
     stop_upload: StopUpload,
 }
 
+impl Live {
+    fn poll_frame(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let mut incoming = Pin::new(&mut self.incoming);
+        let frame = incoming.as_mut().poll_frame(context);
+        if frame.is_ready() {
+            return frame;
+        }
+        // It is the connection that brings it, once it knows that it is wanted.
+        self.checkout.poll(context);
+        incoming.poll_frame(context)
+    }
+}
+
 /// What a streaming body needs beside the answer itself.
 pub(super) struct Ties {
     pub(super) checkout: Checkout,
@@ -224,7 +240,7 @@ impl Streaming {
 
     fn poll_upstream(&mut self, context: &mut Context<'_>) -> Poll<Received> {
         let polled = match self.tether.slot().as_mut() {
-            Some(live) => Pin::new(&mut live.incoming)
+            Some(live) => live
                 .poll_frame(context)
                 .map(|frame| (frame, live.incoming.is_end_stream())),
             None => return Poll::Ready(Err(BodyBroken::Revoked)),

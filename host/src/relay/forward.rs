@@ -107,7 +107,7 @@ impl Relay {
             let outcome = match &mut checkout {
                 Checkout::Http1(one) => {
                     let sending = one.sender.try_send_request(request);
-                    silence.or(sending).await
+                    silence.or(one.drive.until(sending)).await
                 }
                 Checkout::Http2(two) => {
                     let sending = two.sender.try_send_request(request);
@@ -134,6 +134,10 @@ impl Relay {
             }
         };
         refuse_unreadable(&response)?;
+        // The upload must not wait for somebody to read the answer.
+        if !activity.upload_finished() {
+            checkout.leave();
+        }
         Ok(Answered {
             response,
             checkout,

@@ -11,6 +11,7 @@ mod call;
 mod cleaner;
 mod connect;
 mod decode;
+mod drive;
 mod failure;
 mod forward;
 mod io;

@@ -6,15 +6,16 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Context;
 use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::sync::OwnedMutexGuard;
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::relay::connect::Dialed;
+use crate::relay::drive::Drive;
 use crate::relay::failure::RelayFailure;
 use crate::relay::upload::Upload;
 use crate::rules::origin::Origin;
@@ -75,7 +76,7 @@ struct Kept {
 
 struct Idle {
     sender: http1::SendRequest<Upload>,
-    driver: Driver,
+    drive: Drive,
     since: Instant,
 }
 
@@ -91,15 +92,6 @@ struct Load {
     last_used: Mutex<Instant>,
 }
 
-/// The task that drives an HTTP/1.1 connection: dropping this closes it.
-struct Driver(AbortHandle);
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// A connection that carries one request. Dropping it closes the connection
 /// (HTTP/1.1) or gives its stream back (HTTP/2).
 pub(super) enum Checkout {
@@ -110,7 +102,7 @@ pub(super) enum Checkout {
 pub(super) struct Http1 {
     pub(super) sender: http1::SendRequest<Upload>,
     pub(super) reused: bool,
-    driver: Driver,
+    pub(super) drive: Drive,
     home: Weak<Inner>,
     key: PoolKey,
 }
@@ -171,12 +163,13 @@ impl Pool {
                 }));
             }
         }
-        while let Some(idle) = kept.idle.pop() {
+        while let Some(mut idle) = kept.idle.pop() {
+            idle.drive.catch_up();
             if idle.sender.is_ready() && idle.since.elapsed() < self.0.limits.idle {
                 return Some(Checkout::Http1(Http1 {
                     sender: idle.sender,
                     reused: true,
-                    driver: idle.driver,
+                    drive: idle.drive,
                     home: Arc::downgrade(&self.0),
                     key: key.clone(),
                 }));
@@ -218,15 +211,13 @@ impl Pool {
             .handshake(TokioIo::new(dialed.io))
             .await
             .map_err(|_| RelayFailure::Broken)?;
-        // How it ends is told to whoever waits for an answer or a body.
-        let driver = tokio::spawn(async move { drop(connection.await) });
         if let Some(kept) = lock(&self.0.kept).get_mut(key) {
             kept.unshared = true;
         }
         Ok(Checkout::Http1(Http1 {
             sender,
             reused: false,
-            driver: Driver(driver.abort_handle()),
+            drive: Drive::Here(Box::new(connection)),
             home: Arc::downgrade(&self.0),
             key: key.clone(),
         }))
@@ -298,15 +289,33 @@ impl Checkout {
         }
     }
 
+    /// Lets it move on as far as it can, where it has no task of its own.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) {
+        match self {
+            Self::Http1(one) => one.drive.poll(context),
+            Self::Http2(_) => {}
+        }
+    }
+
+    /// Has it move on also while nobody waits for it.
+    pub(super) fn leave(&mut self) {
+        match self {
+            Self::Http1(one) => one.drive.leave(),
+            Self::Http2(_) => {}
+        }
+    }
+
     /// Keeps the connection for the next request: only after an answer that
     /// was read to its end.
     pub(super) fn give_back(self) {
         match self {
             Self::Http1(mut one) => {
+                one.drive.catch_up();
                 if one.sender.is_ready() {
                     one.keep();
                 } else if !one.sender.is_closed() {
                     // hyper says so once it has taken the message's end in.
+                    one.drive.leave();
                     tokio::spawn(async move {
                         if one.sender.ready().await.is_ok() {
                             one.keep();
@@ -329,7 +338,7 @@ impl Http1 {
         if kept.idle.len() < home.limits.idle_per_key {
             kept.idle.push(Idle {
                 sender: self.sender,
-                driver: self.driver,
+                drive: self.drive,
                 since: Instant::now(),
             });
         }
@@ -367,8 +376,10 @@ impl Inner {
 impl Kept {
     /// Closes what is unused for too long; false when nothing is left.
     fn prune(&mut self, limit: Duration) -> bool {
-        self.idle
-            .retain(|idle| !idle.sender.is_closed() && idle.since.elapsed() < limit);
+        self.idle.retain_mut(|idle| {
+            idle.drive.catch_up();
+            !idle.sender.is_closed() && idle.since.elapsed() < limit
+        });
         self.shared.retain(|shared| {
             let unused = shared.load.streams.load(Ordering::Relaxed) == 0
                 && lock(&shared.load.last_used).elapsed() >= limit;
