@@ -1,7 +1,8 @@
 //! Who drives an HTTP/1.1 connection to an upstream. Mostly whoever waits for
 //! its answer, in the same task: a task of its own would be woken, perhaps on
 //! another core, for each step of each request. While it lies unused, nobody
-//! does, and whoever takes it up looks first whether it still stands.
+//! does; the first thing that is done with it then is to look whether it still
+//! stands.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

@@ -163,8 +163,9 @@ impl Pool {
                 }));
             }
         }
-        while let Some(mut idle) = kept.idle.pop() {
-            idle.drive.catch_up();
+        // One that the upstream has closed meanwhile hands its request back
+        // before a byte of it is sent.
+        while let Some(idle) = kept.idle.pop() {
             if idle.sender.is_ready() && idle.since.elapsed() < self.0.limits.idle {
                 return Some(Checkout::Http1(Http1 {
                     sender: idle.sender,
