@@ -27,6 +27,7 @@ async fn main() -> anyhow::Result<()> {
 
     let folder = target.join("speed-cache");
     let settings = PluginSettings {
+        versions_dir: folder.join("versions"),
         cache_dir: folder,
         ..PluginSettings::default()
     };

@@ -29,6 +29,9 @@ use crate::store::{self, SledSettings, Store};
 use crate::telemetry::Metrics;
 use crate::vault::{Vault, VaultKey, load_key};
 
+/// How often the plugins' folder is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// What the command line says beside the configuration.
 pub struct ServeOptions {
     /// Approve what lies in the plugins' folder now.
@@ -133,6 +136,11 @@ async fn with_store(
         },
     );
 
+    let watched = plugins.clone();
+    let (folder, until) = (config.plugins_dir.clone(), shutdown.clone());
+    let watching = tokio::spawn(async move {
+        watched.watch_folder(&folder, LOOK_EVERY, until).await;
+    });
     let running = Running {
         listen: listener.local_addr(),
         plugins: plugins.list(),
@@ -164,6 +172,8 @@ async fn with_store(
         within_drain(&mut admin, shutdown.clone(), drain),
         listener.serve(service, shutdown, drain),
     );
+    // It ends with `shutdown`, but not in the middle of a compilation.
+    watching.abort();
     admin_ended
 }
 
@@ -234,11 +244,17 @@ fn plugin_settings(config: &Config) -> PluginSettings {
     let defaults = CallLimits::default();
     PluginSettings {
         cache_dir: config.state_dir.join("compiled"),
+        versions_dir: config.state_dir.join("versions"),
         reserved: routes::RESERVED
             .iter()
             .map(|prefix| (*prefix).to_owned())
             .collect(),
         grants,
+        signatures: config
+            .plugins
+            .iter()
+            .map(|(name, plugin)| (name.clone(), plugin.signatures.clone()))
+            .collect(),
         limits: CallLimits {
             time: defaults.time.min(limits.plugin_time),
             most_time: limits.plugin_time,

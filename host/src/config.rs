@@ -21,6 +21,7 @@ use http::HeaderName;
 use crate::rules::names::{PluginName, UpstreamName};
 use crate::rules::origin::Origin;
 use crate::rules::permission::Permission;
+use crate::rules::signature::SignaturePolicy;
 
 pub use error::ConfigError;
 pub use limits::Limits;
@@ -96,6 +97,8 @@ pub struct PluginConfig {
     pub grant: Option<BTreeSet<Permission>>,
     /// Settings that the plugin may be shown: a JSON object.
     pub settings: Option<String>,
+    /// Whose signatures count, and whether there must be one.
+    pub signatures: SignaturePolicy,
 }
 
 /// How much is logged, and in what shape.

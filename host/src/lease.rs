@@ -53,6 +53,12 @@ impl Tenure {
         }
     }
 
+    /// Whether nobody else holds it: nothing stands on it, and nothing will.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     /// Whether it was taken back.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
@@ -299,7 +305,9 @@ mod tests {
         let hold = Lease::from(tenure.clone()).hold(Arc::<Counted>::default());
         tenure.cancel();
         assert_eq!(tenure.standing().len(), 0);
+        assert!(!tenure.is_alone());
         drop(hold);
+        assert!(tenure.is_alone());
         // Its owner, and nobody else.
         assert_eq!(Arc::strong_count(&tenure.0), 1);
     }

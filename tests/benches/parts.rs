@@ -115,6 +115,7 @@ async fn live() -> (Plugins, Arc<LivePlugin>) {
     std::fs::copy(&built, plugins_dir.join(file)).expect("a component");
     let settings = PluginSettings {
         cache_dir: folder.path().join("cache"),
+        versions_dir: folder.path().join("versions"),
         ..PluginSettings::default()
     };
     let store = open_memory(Awkward::default());

@@ -38,6 +38,7 @@ mod shares;
 mod stand_ins;
 mod streams;
 mod tls;
+mod versions;
 
 use jackfield_tests::world::{Builder, World};
 

@@ -10,6 +10,7 @@
 pub mod client;
 pub mod h2;
 pub mod host;
+pub mod minisign;
 pub mod plugins;
 pub mod schema;
 pub mod sources;

@@ -21,6 +21,8 @@ pub enum Plugin {
     Notes,
     /// Keeps, notes and owns what its request tells it to.
     Clerk,
+    /// Another version with other bytes in it.
+    Moody,
     /// Says whatever its request tells it to say.
     Liar,
 }
@@ -34,6 +36,7 @@ impl Plugin {
             Self::Feedback => "feedback",
             Self::Notes => "notes",
             Self::Clerk => "clerk",
+            Self::Moody => "moody",
             Self::Liar => "liar",
         }
     }
@@ -45,7 +48,7 @@ impl Plugin {
                 root.join("plugins").join(self.name())
             }
             Self::Notes => root.join("plugins/examples").join(self.name()),
-            Self::Clerk | Self::Liar => root.join("tests/guests").join(self.name()),
+            Self::Clerk | Self::Moody | Self::Liar => root.join("tests/guests").join(self.name()),
         }
     }
 }

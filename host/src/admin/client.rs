@@ -91,6 +91,18 @@ impl Client {
         self.call(method, path, body.into()).await
     }
 
+    /// Hands bytes over.
+    ///
+    /// # Errors
+    /// When no host answers, or it refuses.
+    pub async fn hand<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        bytes: Bytes,
+    ) -> Result<T, ClientError> {
+        self.call(Method::POST, path, bytes).await
+    }
+
     /// The counters, as text.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ use crate::chant::grants::Grants;
 use crate::chant::journal::Journal;
 use crate::chant::owned::Owned;
 use crate::config::Config;
-use crate::plugins::Plugins;
+use crate::plugins::{MOST_BYTES, Plugins};
 use crate::telemetry::Metrics;
 use crate::vault::Vault;
 
@@ -41,6 +41,10 @@ pub use socket::{AdminSocket, AdminSocketError};
 /// The largest body of the operator's API: a value of 64 KiB in base64, and
 /// what stands around it.
 const MAX_BODY: usize = 256 * 1024;
+
+/// The largest component that is handed over, in bytes.
+#[expect(clippy::cast_possible_truncation, reason = "it fits 32 bits")]
+const MAX_COMPONENT: usize = MOST_BYTES as usize;
 
 /// What the operator's API reads and changes.
 pub struct Parts {
@@ -111,8 +115,20 @@ fn router(parts: Arc<Parts>) -> Router {
         )
         .route("/grants/{id}", delete(grants::revoke))
         .route("/plugins", get(plugins::list))
-        .route("/plugins/{name}/revoke", post(plugins::revoke))
+        .route(
+            "/plugin-loads",
+            post(plugins::load).layer(axum::extract::DefaultBodyLimit::max(MAX_COMPONENT)),
+        )
+        .route("/plugin-blocks", get(plugins::blocked))
+        .route(
+            "/plugin-blocks/{hash}",
+            put(plugins::block).delete(plugins::unblock),
+        )
         .route("/plugins/{name}/approve", post(plugins::approve))
+        .route("/plugins/{name}/reject", post(plugins::reject))
+        .route("/plugins/{name}/revoke", post(plugins::revoke))
+        .route("/plugins/{name}/rollback", post(plugins::rollback))
+        .route("/plugins/{name}/history", get(plugins::history))
         .route(
             "/plugins/{name}/journal",
             get(journal::read).delete(journal::prune),

@@ -41,6 +41,7 @@ async fn parts(config: Arc<Config>) -> Parts {
     let key = crate::vault::VaultKey::from_bytes([1; 32]);
     let settings = PluginSettings {
         cache_dir: config.state_dir.join("compiled"),
+        versions_dir: config.state_dir.join("versions"),
         ..PluginSettings::default()
     };
     let journal = JournalLimits {

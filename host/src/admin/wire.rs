@@ -18,7 +18,10 @@ pub use credentials::{CredentialView, NewCredential};
 pub use grants::{GrantView, Issued, NewGrant};
 pub use journal::{JournalQuery, PruneQuery, RecordView};
 pub use owned::ThingView;
-pub use plugins::{PermissionView, PluginView};
+pub use plugins::{
+    ApproveQuery, BlockedView, ChangeView, EventView, LoadQuery, PermissionView, PluginView,
+    RollbackQuery,
+};
 pub use secrets::{NewSecret, SecretView};
 pub use value::Value;
 

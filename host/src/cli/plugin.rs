@@ -1,5 +1,7 @@
 //! `jackfield plugin …`.
 
+mod versions;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -16,8 +18,9 @@ use crate::plugins::{ComponentHash, component};
 use crate::rules::escape::escape_line;
 use crate::rules::names::PluginName;
 
-const NO_PLUGINS: &str =
-    "no plugins; `jackfield plugin build` puts them into plugins_dir, which is read at start";
+use versions::VersionCommand;
+
+const NO_PLUGINS: &str = "no plugins; `jackfield plugin build` puts them into plugins_dir, and `jackfield plugin load FILE` hands one over";
 
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
@@ -31,7 +34,7 @@ Examples:
   jackfield plugin build --out ./built       somewhere else than plugins_dir
 
 Needs cargo and the target wasm32-unknown-unknown, which rustup adds by itself
-where it can. A running host reads plugins_dir when it starts.")]
+where it can. A running host takes up what is new or changed in plugins_dir.")]
     Build {
         /// Folders of plugin crates
         dirs: Vec<PathBuf>,
@@ -39,12 +42,9 @@ where it can. A running host reads plugins_dir when it starts.")]
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Let a plugin that waits be loaded, with the permissions that `list` shows
-    Approve {
-        /// The plugin
-        #[arg(value_parser = PluginName::parse)]
-        name: PluginName,
-    },
+    /// What the operator says about single versions.
+    #[command(flatten)]
+    Version(VersionCommand),
     /// Take a plugin's approval back: it goes out of use, what it has open is cut, and it waits to be approved again
     #[command(after_help = "\
 Examples:
@@ -52,7 +52,8 @@ Examples:
   jackfield plugin revoke 3f1c…         the component of this hash, all 64 digits of it
 
 The approval belongs to that component alone: another one that is approved
-under the same name stays so, and the answer names it. `serve
+under the same name stays so, and the answer names it. What a signer was
+approved for under that name is taken back, too. `serve
 --approve-plugins` approves again whatever lies in plugins_dir.")]
     Revoke {
         /// The plugin's name, or a component's hash
@@ -78,11 +79,7 @@ pub(super) async fn run(global: &Global, printer: &Printer, command: PluginComma
             })
         }
         PluginCommand::Build { dirs, out } => build(&config, printer, dirs, out),
-        PluginCommand::Approve { name } => {
-            let path = format!("/plugins/{name}/approve");
-            let plugin: PluginView = client.act(Method::POST, &path).await?;
-            printer.answer(&plugin, || describe(std::slice::from_ref(&plugin), true))
-        }
+        PluginCommand::Version(command) => versions::run(&client, printer, command).await,
         PluginCommand::Revoke { which } => {
             let path = format!("/plugins/{which}/revoke");
             let done: Done = client.act(Method::POST, &path).await?;
@@ -122,12 +119,18 @@ pub(crate) fn describe(plugins: &[PluginView], permissions: bool) -> String {
             None if plugin.state == "waiting" => {
                 format!("waits for you: jackfield plugin approve {name}")
             }
+            None if plugin.state == "replaced" => "is replaced by another version".to_owned(),
             None => format!("is {}", escape_line(&plugin.state)),
         };
         text += &format!(
             "plugin {} {stands}\n",
             format!("{name} {version}").trim_end()
         );
+        if let Some(change) = &plugin.change
+            && plugin.state == "waiting"
+        {
+            text += &versions::describe_change(change);
+        }
         if permissions || plugin.state == "waiting" {
             for permission in &plugin.permissions {
                 let line = format!("{}: {}", permission.permission, permission.means);
@@ -230,6 +233,7 @@ mod tests {
             serde_json::from_value(serde_json::json!({
                 "name": "a\u{1b}[2J", "file": "f", "state": state, "reason": reason,
                 "version": "1\n", "capability": null, "summary": null, "hash": null,
+                "signer": null, "change": null,
                 "permissions": [{"permission": "keep", "means": "x\ny"}],
                 "unused_grants": ["path:/\u{1b}"], "inert_imports": ["i"],
             }))

@@ -15,6 +15,7 @@ use crate::config::{
 };
 use crate::rules::names::PluginName;
 use crate::rules::permission::Permission;
+use crate::rules::signature::{SignaturePolicy, TrustedKey};
 
 const DEFAULT_BROKER: &str = "lobby";
 const DEFAULT_LISTEN: &str = "127.0.0.1:8787";
@@ -160,9 +161,39 @@ fn plugins(
                     .map(|(key, value)| (key, json(value)));
                 serde_json::Value::Object(object.collect()).to_string()
             });
-            Ok((key, PluginConfig { grant, settings }))
+            let signatures = signatures(entry.trusted_keys, entry.require_signature)?;
+            let plugin = PluginConfig {
+                grant,
+                settings,
+                signatures,
+            };
+            Ok((key, plugin))
         })
         .collect()
+}
+
+fn signatures(
+    keys: Option<Vec<Spanned<String>>>,
+    required: Placed<bool>,
+) -> Result<SignaturePolicy, Fault> {
+    let key = |placed: &Spanned<String>| {
+        TrustedKey::parse(placed.get_ref()).map_err(|error| fault(placed, error.to_string()))
+    };
+    let trusted: Vec<TrustedKey> = keys
+        .unwrap_or_default()
+        .iter()
+        .map(key)
+        .collect::<Result<_, _>>()?;
+    match required {
+        Some(placed) if *placed.get_ref() && trusted.is_empty() => Err(fault(
+            &placed,
+            "require_signature needs trusted_keys: without one, nothing could be loaded",
+        )),
+        placed => Ok(SignaturePolicy {
+            trusted,
+            required: placed.is_some_and(|placed| *placed.get_ref()),
+        }),
+    }
 }
 
 fn grant(placed: &Spanned<String>) -> Result<Permission, Fault> {

@@ -7,6 +7,7 @@ Examples:
   jackfield serve --demo                          look at a working broker, with stand-in upstreams
   jackfield plugin build                          build ./plugins/* into plugins_dir
   jackfield serve --approve-plugins               serve, and approve what lies there now
+  jackfield plugin load notes.wasm                hand a plugin to the running host
   jackfield credential set anthropic --kind api-key < key.txt
   TOKEN=$(jackfield box add alice)
   jackfield secret set OPENAI --box alice --host api.openai.com < openai-key.txt

@@ -48,6 +48,8 @@ pub(super) struct RawUpstream {
 pub(super) struct RawPlugin {
     pub(super) grant: Option<Vec<Spanned<String>>>,
     pub(super) settings: Placed<toml::Table>,
+    pub(super) trusted_keys: Option<Vec<Spanned<String>>>,
+    pub(super) require_signature: Placed<bool>,
 }
 
 #[derive(Deserialize, Default)]

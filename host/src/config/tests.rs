@@ -71,6 +71,21 @@ fn a_fault_is_refused_with_its_line_and_a_hint() {
     );
     check("[plugins.\"a b\"]\ngrant = []", 1, "plugin name");
     check(
+        "[plugins.a]\ntrusted_keys = [\n  \"RWx\"]",
+        3,
+        "not a public key of minisign",
+    );
+    check(
+        "[plugins.a]\nrequire_signature = true",
+        2,
+        "needs trusted_keys",
+    );
+    check(
+        "[plugins.a]\ntrusted_key = []",
+        2,
+        "did you mean `trusted_keys`?",
+    );
+    check(
         "[plugins.a]\ngrant = [\n  \"upstream:ok\",\n  \"everything\"]",
         4,
         "cannot be granted",
@@ -305,4 +320,25 @@ fn in_use(example: &str) -> String {
             Some(_) | None => line,
         })
         .fold(String::new(), |text, line| text + line + "\n")
+}
+
+#[test]
+fn whose_signatures_count_is_read() {
+    let key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+    let policy = |lines: &str| {
+        let config = parse(&format!("[plugins.a]\n{lines}")).unwrap();
+        let plugin = config.plugins.into_values().next().unwrap();
+        plugin.signatures
+    };
+    let read = policy(&format!(
+        "trusted_keys = [{key:?}]\nrequire_signature = true"
+    ));
+    assert!(read.required);
+    assert_eq!(read.trusted[0].id().to_string(), "E7620F1842B4E81F");
+    let read = policy(&format!("trusted_keys = [{key:?}]"));
+    assert!(!read.required && read.trusted.len() == 1);
+    assert_eq!(
+        policy("require_signature = false"),
+        SignaturePolicy::default()
+    );
 }

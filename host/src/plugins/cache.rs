@@ -95,6 +95,12 @@ impl Cache {
         fs::rename(half, path)
     }
 
+    /// Lets go of a component's compiled code.
+    pub(crate) fn forget(&self, engine: &Engine, hash: &ComponentHash) {
+        // What stays behind costs room on the disk, and nothing else.
+        let _gone = fs::remove_file(self.path(&name(engine, hash)));
+    }
+
     fn path(&self, name: &ComponentHash) -> PathBuf {
         self.folder.join(format!("{name}.compiled"))
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use crate::plugins::component::BuildError;
 use crate::rules::manifest_check::ManifestError;
 use crate::rules::names::PluginName;
+use crate::rules::signature::SignatureRefusal;
 use crate::store::StoreError;
 
 /// Why plugins cannot be had at all.
@@ -26,12 +27,67 @@ pub enum PluginError {
         /// Why, and what to do.
         reason: String,
     },
+    /// The folder for versions that are kept.
+    #[error("{path} cannot hold the versions of plugins: {reason}")]
+    Versions {
+        /// The folder.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Nothing of that name waits.
+    #[error("no version of {0} waits for you; `jackfield plugin list` shows what was found")]
+    NotWaiting(String),
+    /// Several versions of it wait.
+    #[error("several versions of {name} wait: pass the hash of the one you mean, {hashes}")]
+    SeveralWait {
+        /// The plugin.
+        name: String,
+        /// Their hashes.
+        hashes: String,
+    },
+    /// There is no version to go back to.
+    #[error(
+        "{name} has no other version to go back to; `jackfield plugin history {name}` shows what there was"
+    )]
+    NoVersion {
+        /// The plugin.
+        name: String,
+    },
+    /// That version is not kept.
+    #[error("{hash} is no version that was live as {name} and is kept; kept are {kept}")]
+    NotKept {
+        /// The plugin.
+        name: String,
+        /// Which version was meant.
+        hash: String,
+        /// Those that are.
+        kept: String,
+    },
+    /// That version may not go live again.
+    #[error("{name} cannot go back to {hash}: {reason}")]
+    NotBack {
+        /// The plugin.
+        name: String,
+        /// Which version was meant.
+        hash: String,
+        /// Why not.
+        reason: Box<LoadError>,
+    },
+    /// Nobody signed what should be approved by its signer.
+    #[error(
+        "{0} is not signed by a key of its trusted_keys, so only its hash can be approved: leave --signer out"
+    )]
+    NoSigner(String),
+    /// That hash is not blocked.
+    #[error("{0} is not blocked; `jackfield plugin blocked` shows what is")]
+    NotBlocked(String),
     /// The approvals.
     #[error("the approvals of plugins cannot be read or written: {0}")]
     Store(#[from] StoreError),
     /// No plugin waits under that name.
     #[error(
-        "no plugin named {0} was in the plugins folder when the host last read it, which it does when it starts; `jackfield plugin list` shows what was there"
+        "no plugin named {0} is known: none lies in the plugins folder or was loaded; `jackfield plugin list` shows what was found"
     )]
     Unknown(String),
     /// Nobody approved it, so nothing can be taken back.
@@ -100,6 +156,21 @@ pub enum LoadError {
         /// The cap.
         most: u64,
     },
+    /// It changed under the reader's eyes.
+    #[error("it was changed while it was read; it is read again once it lies still")]
+    Changed,
+    /// Its hash is blocked.
+    #[error("its hash is blocked; `jackfield plugin blocked` shows since when")]
+    Blocked,
+    /// The operator turned it down.
+    #[error("it was rejected; `jackfield plugin approve HASH` takes that back")]
+    Rejected,
+    /// It may not go live without somebody's yes.
+    #[error("its approval was taken back; `jackfield plugin list` shows what waits")]
+    Unapproved,
+    /// Its signature.
+    #[error(transparent)]
+    Signature(#[from] SignatureRefusal),
     /// Native code that somebody compiled.
     #[error("it is compiled code; only the host compiles: give it the component")]
     Precompiled,
@@ -133,6 +204,9 @@ pub enum LoadError {
     /// Two files have one name.
     #[error("another file of the folder is a plugin named {0} too; remove one of them")]
     SameName(PluginName),
+    /// Its bytes could not be put down.
+    #[error("it cannot be kept: {0}")]
+    Keep(io::Error),
     /// A prefix is taken.
     #[error("its prefix {prefix} meets {taken} of {by}; a prefix belongs to one plugin")]
     Prefix {

@@ -1,9 +1,9 @@
-//! From a file to a plugin that could go live: bytes, hash, a look without
-//! running it, compiled code, and what it says it is.
+//! From bytes to a plugin that could go live: a look without
+//! running them, compiled code, and what it says it is.
 //!
 //! Whether it may go live is decided elsewhere.
 
-use std::path::Path;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use wasmtime::component::{Component, InstancePre, Linker};
@@ -15,28 +15,46 @@ use crate::plugins::engine::Machine;
 use crate::plugins::error::{CallFault, LoadError};
 use crate::plugins::hash::ComponentHash;
 use crate::plugins::inspect::{Inspected, inspect};
-use crate::plugins::{folder, wasi};
+use crate::plugins::wasi;
 use crate::rules::manifest::{Manifest, WantedLimits};
+use crate::rules::signature::KeyId;
 
-/// A component that has said what it is.
-#[derive(Clone)]
-pub(crate) struct Loaded {
+/// What the operator's word is about: a component, and what it says it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) hash: ComponentHash,
+    /// The trusted key that signed it.
+    pub(crate) signer: Option<KeyId>,
+}
+
+/// A component that has said what it is, and can be asked.
+#[derive(Clone)]
+pub(crate) struct Loaded {
+    pub(crate) is: Identity,
     pub(crate) inert_imports: Vec<String>,
     pub(crate) runner: Arc<Runner>,
 }
 
-/// Loads one file. Compiling happens in the blocking pool.
+impl Deref for Loaded {
+    type Target = Identity;
+
+    fn deref(&self) -> &Identity {
+        &self.is
+    }
+}
+
+/// Loads a component. Compiling happens in the blocking pool. Who signed it is
+/// looked at once its name is known, by whoever loads it.
 pub(crate) async fn load(
     machine: &Arc<Machine>,
     cache: &Arc<Cache>,
-    path: &Path,
+    hash: ComponentHash,
+    bytes: Arc<Vec<u8>>,
 ) -> Result<Loaded, LoadError> {
-    let path = path.to_owned();
     let (of, by) = (Arc::clone(machine), Arc::clone(cache));
-    let compiled = tokio::task::spawn_blocking(move || compile(&of, &by, &path));
-    let (hash, inspected, pre) = compiled
+    let compiled = tokio::task::spawn_blocking(move || compile(&of, &by, hash, &bytes));
+    let (inspected, pre) = compiled
         .await
         .map_err(|cause| LoadError::Host(cause.to_string()))??;
     let runner = |wanted: WantedLimits| {
@@ -52,8 +70,11 @@ pub(crate) async fn load(
     let manifest = Manifest::check(convert::manifest(said))?;
     Ok(Loaded {
         runner: Arc::new(runner(manifest.limits)?),
-        manifest: Arc::new(manifest),
-        hash,
+        is: Identity {
+            manifest: Arc::new(manifest),
+            hash,
+            signer: None,
+        },
         inert_imports: inspected.inert_imports,
     })
 }
@@ -61,16 +82,15 @@ pub(crate) async fn load(
 fn compile(
     machine: &Machine,
     cache: &Cache,
-    path: &Path,
-) -> Result<(ComponentHash, Inspected, InstancePre<CallState>), LoadError> {
-    let bytes = folder::read(path)?;
-    let hash = ComponentHash::of(&bytes);
-    let inspected = inspect(&bytes)?;
+    hash: ComponentHash,
+    bytes: &[u8],
+) -> Result<(Inspected, InstancePre<CallState>), LoadError> {
+    let inspected = inspect(bytes)?;
     let engine = &machine.engine;
     let component = match cache.load(engine, &hash) {
         Some(component) => component,
         None => {
-            let component = Component::from_binary(engine, &bytes)
+            let component = Component::from_binary(engine, bytes)
                 .map_err(|cause| LoadError::Compile(format!("{cause:#}")))?;
             if let Err(cause) = cache.store(engine, &hash, &component) {
                 tracing::warn!(%hash, %cause, "compiled code could not be stored");
@@ -86,5 +106,5 @@ fn compile(
     let pre = linker
         .instantiate_pre(&component)
         .map_err(|cause| LoadError::World(format!("{cause:#}")))?;
-    Ok((hash, inspected, pre))
+    Ok((inspected, pre))
 }

@@ -1,30 +1,70 @@
-//! What the last loads found, and what of it is live. Plugins come and go here
-//! whoever decides it: a load, the operator, or an approval that is gone.
+//! What was found, and what of it is live. Plugins come and go here whoever
+//! decides it: a load, the operator, or what a plugin lives under and that no
+//! longer stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 
+use crate::lease::Tenure;
+use crate::plugins::authority::Standing;
+use crate::plugins::error::LoadError;
 use crate::plugins::hash::ComponentHash;
 use crate::plugins::live::LivePlugin;
-use crate::plugins::load::Loaded;
+use crate::plugins::load::{Identity, Loaded};
 use crate::plugins::table::Table;
+use crate::rules::admission::Admission;
+use crate::rules::names::PluginName;
+use crate::rules::permission::Grants;
 
-/// What the last load found at a path.
+/// What was last found at a path.
 #[derive(Clone)]
 pub(crate) enum Found {
-    Live(Loaded),
+    /// It is live, or has been replaced since by a version from elsewhere.
+    Admitted(Loaded),
+    /// It waits for the operator.
     Waiting(Loaded),
+    /// The operator turned it down.
+    Rejected(Loaded),
+    /// It is not loaded, for this reason.
     Refused(String),
+}
+
+/// Where a plugin stands, for who lists it.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// It answers requests.
+    Live(Loaded),
+    /// A version of it that does not.
+    Found(Found),
 }
 
 /// The plugins that were found and those that are live.
 #[derive(Default)]
 pub(crate) struct Stage {
     live: ArcSwap<Table>,
-    found: Mutex<BTreeMap<PathBuf, Found>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    found: BTreeMap<PathBuf, Found>,
+    live: BTreeMap<PluginName, (PathBuf, Loaded)>,
+    /// Every component that went live, with the lease on it: what one has
+    /// open may outlast its place in the table.
+    leases: HashMap<ComponentHash, (Identity, Tenure)>,
+}
+
+impl Found {
+    /// The component, where one could be loaded.
+    pub(crate) fn loaded(&self) -> Option<&Loaded> {
+        match self {
+            Self::Admitted(loaded) | Self::Waiting(loaded) | Self::Rejected(loaded) => Some(loaded),
+            Self::Refused(_) => None,
+        }
+    }
 }
 
 impl Stage {
@@ -33,63 +73,182 @@ impl Stage {
         self.live.load_full()
     }
 
-    /// Everything that was found, by its path.
-    pub(crate) fn found(&self) -> Vec<(PathBuf, Found)> {
-        let found = self.lock();
-        found
-            .iter()
-            .map(|(file, found)| (file.clone(), found.clone()))
-            .collect()
+    /// The live version of a plugin, and where it came from.
+    pub(crate) fn live_one(&self, name: &PluginName) -> Option<(PathBuf, Loaded)> {
+        self.lock().live.get(name).cloned()
     }
 
-    /// The component of this name that is live or waits.
-    pub(crate) fn named(&self, name: &str) -> Option<(PathBuf, Loaded)> {
-        let found = self.lock();
-        found.iter().find_map(|(file, found)| match found {
-            Found::Live(loaded) | Found::Waiting(loaded)
-                if loaded.manifest.name.as_str() == name =>
-            {
-                Some((file.clone(), loaded.clone()))
+    /// The name of the plugin that was last loaded from a path.
+    pub(crate) fn name_at(&self, file: &Path) -> Option<PluginName> {
+        let state = self.lock();
+        let found = state.found.get(file).and_then(Found::loaded);
+        let live = state.live.values().find(|(from, _)| from == file);
+        let loaded = found.or(live.map(|(_, loaded)| loaded));
+        loaded.map(|loaded| loaded.manifest.name.clone())
+    }
+
+    /// What was last found at a path.
+    pub(crate) fn at(&self, file: &Path) -> Option<Found> {
+        self.lock().found.get(file).cloned()
+    }
+
+    /// Everything, by its path; of one path what is live comes first.
+    pub(crate) fn places(&self) -> Vec<(PathBuf, Place)> {
+        let state = self.lock();
+        let is_live = |loaded: &Loaded| {
+            let live = state.live.get(&loaded.manifest.name);
+            live.is_some_and(|(_, live)| live.hash == loaded.hash)
+        };
+        let live = state.live.values().cloned();
+        let mut places: Vec<_> = live
+            .map(|(file, loaded)| (file, Place::Live(loaded)))
+            .collect();
+        for (file, found) in &state.found {
+            if !found.loaded().is_some_and(is_live) {
+                places.push((file.clone(), Place::Found(found.clone())));
             }
-            Found::Live(_) | Found::Waiting(_) | Found::Refused(_) => None,
+        }
+        places.sort_by(|(one, _), (other, _)| one.cmp(other));
+        places
+    }
+
+    /// The versions that wait, by their plugin's name or a hash; under a hash
+    /// one that was turned down, too.
+    pub(crate) fn waiting(&self, which: &str) -> Vec<(PathBuf, Loaded)> {
+        let hash = ComponentHash::parse(which);
+        let state = self.lock();
+        let meant = state.found.iter().filter_map(|(file, found)| {
+            let is_meant = |loaded: &Loaded| match &hash {
+                Some(hash) => loaded.hash == *hash,
+                None => loaded.manifest.name.as_str() == which,
+            };
+            match found {
+                Found::Waiting(loaded) if is_meant(loaded) => Some((file.clone(), loaded.clone())),
+                Found::Rejected(loaded) if hash.is_some() && is_meant(loaded) => {
+                    Some((file.clone(), loaded.clone()))
+                }
+                Found::Waiting(_) | Found::Rejected(_) | Found::Admitted(_) | Found::Refused(_) => {
+                    None
+                }
+            }
+        });
+        meant.collect()
+    }
+
+    /// Another path in which a plugin of this name was found.
+    pub(crate) fn also_at(&self, name: &PluginName, file: &Path) -> Option<PathBuf> {
+        let state = self.lock();
+        let mut found = state.found.iter();
+        found.find_map(|(other, found)| {
+            let is_same = found.loaded().is_some_and(|of| of.manifest.name == *name);
+            (is_same && other != file).then(|| other.clone())
         })
+    }
+
+    /// Whether this component was found anywhere.
+    pub(crate) fn has(&self, hash: &ComponentHash) -> bool {
+        let state = self.lock();
+        let mut found = state.found.values().filter_map(Found::loaded);
+        found.any(|loaded| loaded.hash == *hash)
+    }
+
+    /// The files that are not loaded.
+    pub(crate) fn refused(&self) -> Vec<PathBuf> {
+        let state = self.lock();
+        let refused = state.found.iter();
+        let refused = refused.filter(|(_, found)| found.loaded().is_none());
+        refused.map(|(file, _)| file.clone()).collect()
+    }
+
+    /// The name of a component that was found or is live.
+    pub(crate) fn name_of(&self, hash: &ComponentHash) -> Option<PluginName> {
+        let state = self.lock();
+        let found = state.found.values().filter_map(Found::loaded);
+        let live = state.live.values().map(|(_, loaded)| loaded);
+        let mut all = found.chain(live);
+        all.find(|loaded| loaded.hash == *hash)
+            .map(|loaded| loaded.manifest.name.clone())
+    }
+
+    /// Whether anything of this name was found.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        let state = self.lock();
+        let mut found = state.found.values().filter_map(Found::loaded);
+        found.any(|loaded| loaded.manifest.name.as_str() == name)
     }
 
     /// Notes what a path holds.
     pub(crate) fn note(&self, file: &Path, what: Found) {
-        self.lock().insert(file.to_owned(), what);
+        self.lock().found.insert(file.to_owned(), what);
     }
 
-    /// Forgets the paths that are gone; what is live stays so without its file.
-    pub(crate) fn forget_all_but(&self, files: &[PathBuf]) {
-        self.lock()
-            .retain(|file, found| matches!(found, Found::Live(_)) || files.contains(file));
+    /// A path holds nothing more; what is live stays so without its file.
+    pub(crate) fn forget(&self, file: &Path) {
+        self.lock().found.remove(file);
     }
 
-    /// Lets a plugin go live, in the place of the one of its name. Should what
-    /// it lives under have ended meanwhile, it is out again when this returns.
-    pub(crate) fn go_live(&self, file: &Path, loaded: &Loaded, plugin: Arc<LivePlugin>) {
+    /// Lets a plugin go live, in the place of the one of its name. Whoever
+    /// calls this has what is live held to what stands afterwards: that may
+    /// have ended meanwhile.
+    pub(crate) fn go_live(&self, file: &Path, loaded: &Loaded, grants: Grants) {
+        let mut state = self.lock();
+        let lease = state.leases.get(&loaded.hash);
+        let lease = lease.map(|(_, lease)| lease.clone()).unwrap_or_default();
+        let plugin = Arc::new(LivePlugin::new(
+            Arc::clone(&loaded.manifest),
+            loaded.hash,
+            grants,
+            Arc::clone(&loaded.runner),
+            lease.clone(),
+        ));
+        // Of those that nothing stands on any more there is nothing to cut.
+        state.leases.retain(|_, (_, lease)| !lease.is_alone());
+        state.leases.insert(loaded.hash, (loaded.is.clone(), lease));
+        let name = loaded.manifest.name.clone();
+        state.live.insert(name, (file.to_owned(), loaded.clone()));
+        state
+            .found
+            .insert(file.to_owned(), Found::Admitted(loaded.clone()));
         self.live
             .rcu(|table| Arc::new(table.with(Arc::clone(&plugin))));
-        self.note(file, Found::Live(loaded.clone()));
-        if plugin.lease().is_cancelled() {
-            self.withdraw(plugin.hash());
-        }
     }
 
-    /// Takes a component out: it waits for the operator from here on.
-    pub(crate) fn withdraw(&self, hash: &ComponentHash) {
-        self.live.rcu(|table| Arc::new(table.without(hash)));
-        for found in self.lock().values_mut() {
-            if let Found::Live(loaded) = found
-                && loaded.hash == *hash
-            {
-                *found = Found::Waiting(loaded.clone());
+    /// Takes out whatever no longer stands, and cuts what it has open.
+    pub(crate) fn hold(&self, standing: &Standing) {
+        let mut state = self.lock();
+        let ended: Vec<(Identity, Tenure)> = {
+            let held = state.leases.values();
+            held.filter(|(of, _)| !standing.admit(of).is_live())
+                .cloned()
+                .collect()
+        };
+        for (of, lease) in ended {
+            // The lease first: nobody begins with it what is not cut.
+            lease.cancel();
+            state.leases.remove(&of.hash);
+            state.live.retain(|_, (_, live)| live.hash != of.hash);
+            self.live.rcu(|table| Arc::new(table.without(&of.hash)));
+        }
+        for found in state.found.values_mut() {
+            if let Some(now) = stands(found, standing) {
+                *found = now;
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Found>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a version that was found stands now, where that has changed. What
+/// waited does not go live here: that is the operator's word, or a load's.
+fn stands(found: &Found, standing: &Standing) -> Option<Found> {
+    let loaded = found.loaded()?;
+    match standing.admit(loaded) {
+        Admission::ByHash | Admission::BySigner => None,
+        Admission::Wait => Some(Found::Waiting(loaded.clone())),
+        Admission::Reject => Some(Found::Rejected(loaded.clone())),
+        Admission::Block => Some(Found::Refused(LoadError::Blocked.to_string())),
     }
 }

@@ -6,6 +6,7 @@ use crate::plugins::error::LoadError;
 use crate::plugins::hash::ComponentHash;
 use crate::plugins::load::Loaded;
 use crate::rules::permission::{Grants, Permission};
+use crate::rules::signature::KeyId;
 
 /// What became of one file, or of the folder.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub enum Outcome {
     Live(PluginStatus),
     /// It waits for `jackfield plugin approve NAME`.
     Waiting(PluginStatus),
+    /// It could go live, and a version that took its place before is.
+    Replaced(PluginStatus),
     /// It is not loaded.
     Refused(LoadError),
 }
@@ -33,12 +36,28 @@ impl Outcome {
     pub fn reason(&self) -> Option<String> {
         match self {
             Self::Refused(error) => Some(error.to_string()),
-            Self::Live(_) | Self::Waiting(_) => None,
+            Self::Live(_) | Self::Waiting(_) | Self::Replaced(_) => None,
         }
     }
 }
 
 impl LoadReport {
+    /// Tells the log, of what came while nobody was looking.
+    pub(crate) fn log(&self) {
+        let file = self.file.display();
+        match &self.outcome {
+            Outcome::Live(status) => tracing::info!(plugin = %status.name(), %file, "is live"),
+            Outcome::Waiting(status) => {
+                let plugin = status.name();
+                tracing::warn!(%plugin, %file, "waits for `jackfield plugin approve {plugin}`");
+            }
+            Outcome::Replaced(status) => {
+                tracing::info!(plugin = %status.name(), %file, "stays replaced by another version");
+            }
+            Outcome::Refused(error) => tracing::warn!(%file, %error, "a plugin is not loaded"),
+        }
+    }
+
     pub(crate) fn refused(file: &Path, error: LoadError) -> Self {
         Self {
             file: file.to_owned(),
@@ -54,6 +73,10 @@ pub enum PluginState {
     Live,
     /// It waits for the operator.
     Waiting,
+    /// The operator turned it down.
+    Rejected,
+    /// It was live, and another version is.
+    Replaced,
     /// It is not loaded, for this reason.
     Refused(String),
 }
@@ -82,12 +105,44 @@ pub struct About {
     pub summary: String,
     /// Which component it is.
     pub hash: ComponentHash,
+    /// The trusted key that signed it.
+    pub signer: Option<KeyId>,
+    /// Against the version that is live, where another one is.
+    pub change: Option<Change>,
     /// What it asks for.
     pub permissions: Vec<Permission>,
     /// What `[plugins.NAME] grant` lists that it does not ask for.
     pub unused_grants: Vec<Permission>,
     /// WASI interfaces that it imports, and gets inert; most import none.
     pub inert_imports: Vec<String>,
+}
+
+/// How a version differs from the one that is live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The live one's version.
+    pub version: String,
+    /// The live one.
+    pub hash: ComponentHash,
+    /// What it asks for that the live one does not.
+    pub more: Vec<Permission>,
+    /// What the live one asks for that it does not.
+    pub less: Vec<Permission>,
+}
+
+impl Change {
+    pub(crate) fn between(live: &Loaded, next: &Loaded) -> Self {
+        let (before, after) = (
+            Permission::of(&live.manifest),
+            Permission::of(&next.manifest),
+        );
+        Self {
+            version: live.manifest.version.clone(),
+            hash: live.hash,
+            more: after.difference(&before).cloned().collect(),
+            less: before.difference(&after).cloned().collect(),
+        }
+    }
 }
 
 impl PluginStatus {
@@ -101,7 +156,14 @@ impl PluginStatus {
         )
     }
 
-    pub(crate) fn of(file: &Path, loaded: &Loaded, grants: &Grants, state: PluginState) -> Self {
+    pub(crate) fn of(
+        file: &Path,
+        loaded: &Loaded,
+        live: Option<&Loaded>,
+        grants: &Grants,
+        state: PluginState,
+    ) -> Self {
+        let live = live.filter(|live| live.hash != loaded.hash);
         let manifest = &loaded.manifest;
         Self {
             file: file.to_owned(),
@@ -112,6 +174,8 @@ impl PluginStatus {
                 capability: manifest.capability.as_str().to_owned(),
                 summary: manifest.summary.clone(),
                 hash: loaded.hash,
+                signer: loaded.signer.clone(),
+                change: live.map(|live| Change::between(live, loaded)),
                 permissions: Permission::of(manifest).into_iter().collect(),
                 unused_grants: grants.unused(),
                 inert_imports: loaded.inert_imports.clone(),

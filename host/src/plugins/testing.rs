@@ -56,6 +56,7 @@ impl Host {
         fs::set_permissions(&plugins, Permissions::from_mode(0o755)).unwrap();
         let settings = PluginSettings {
             cache_dir: folder.path().join("cache"),
+            versions_dir: folder.path().join("versions"),
             ..PluginSettings::default()
         };
         Self {

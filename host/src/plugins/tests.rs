@@ -1,5 +1,6 @@
 //! Plugins that run: real components, honest and lying.
 
 mod calls;
+mod hot;
 mod lanes;
 mod loading;

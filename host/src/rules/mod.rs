@@ -4,6 +4,7 @@
 //! nothing here names another part of the house.
 
 pub mod address;
+pub mod admission;
 pub mod allow;
 pub mod bucket;
 pub mod causes;
@@ -28,4 +29,5 @@ pub mod plan_check;
 pub mod refusal;
 pub mod scrub;
 pub mod secret;
+pub mod signature;
 pub mod token;

@@ -2,17 +2,84 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::plugins::{PluginState, PluginStatus};
+use crate::plugins::{Blocked, Change, PastEvent, PluginState, PluginStatus};
 use crate::rules::permission::Permission;
 
-/// A component of the plugins folder.
+/// A component that is handed over, beside its bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LoadQuery {
+    /// The name of its file.
+    pub file: String,
+    /// Its signature, as text.
+    pub signature: Option<String>,
+}
+
+/// How to approve.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ApproveQuery {
+    /// Whether its signer is approved, too.
+    #[serde(default)]
+    pub signer: bool,
+}
+
+/// Where to go back to.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RollbackQuery {
+    /// The hash, or how it begins.
+    pub to: Option<String>,
+}
+
+/// A hash that is blocked.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BlockedView {
+    /// The hash.
+    pub hash: String,
+    /// Since when.
+    pub since: String,
+    /// The plugin that it is, where that is known.
+    pub plugin: Option<String>,
+}
+
+/// An event of a plugin's history.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct EventView {
+    /// When.
+    pub at: String,
+    /// What, in a word.
+    pub happened: String,
+    /// To which component.
+    pub hash: Option<String>,
+    /// Which version it says it is.
+    pub version: Option<String>,
+    /// The rest, in words.
+    pub text: String,
+    /// What it asks for that the live version did not.
+    pub more: Vec<String>,
+    /// What the live version asked for that it does not.
+    pub less: Vec<String>,
+}
+
+/// How a version differs from the one that is live.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ChangeView {
+    /// The live one's version.
+    pub version: String,
+    /// The live one.
+    pub hash: String,
+    /// What it asks for that the live one does not.
+    pub more: Vec<PermissionView>,
+    /// What the live one asks for that it does not.
+    pub less: Vec<PermissionView>,
+}
+
+/// A version of a plugin.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PluginView {
     /// Its name; the file's when nobody could ask it.
     pub name: String,
     /// Where it was found.
     pub file: String,
-    /// `live`, `waiting` or `refused`.
+    /// `live`, `waiting`, `rejected`, `replaced` or `refused`.
     pub state: String,
     /// Why it is refused.
     pub reason: Option<String>,
@@ -24,6 +91,12 @@ pub struct PluginView {
     pub summary: Option<String>,
     /// The hash that an approval belongs to.
     pub hash: Option<String>,
+    /// The trusted key that signed it.
+    #[serde(default)]
+    pub signer: Option<String>,
+    /// Against the version that is live, where another one is.
+    #[serde(default)]
+    pub change: Option<ChangeView>,
     /// What it asks for.
     pub permissions: Vec<PermissionView>,
     /// What its `grant` lists that it does not ask for.
@@ -46,6 +119,8 @@ impl From<PluginStatus> for PluginView {
         let (state, reason) = match &status.state {
             PluginState::Live => ("live", None),
             PluginState::Waiting => ("waiting", None),
+            PluginState::Rejected => ("rejected", None),
+            PluginState::Replaced => ("replaced", None),
             PluginState::Refused(reason) => ("refused", Some(reason.clone())),
         };
         let mut view = Self {
@@ -57,6 +132,8 @@ impl From<PluginStatus> for PluginView {
             capability: None,
             summary: None,
             hash: None,
+            signer: None,
+            change: None,
             permissions: Vec::new(),
             unused_grants: Vec::new(),
             inert_imports: Vec::new(),
@@ -66,12 +143,49 @@ impl From<PluginStatus> for PluginView {
             view.capability = Some(about.capability);
             view.summary = Some(about.summary);
             view.hash = Some(about.hash.to_string());
+            view.signer = about.signer.as_ref().map(ToString::to_string);
+            view.change = about.change.as_ref().map(Into::into);
             view.permissions = about.permissions.iter().map(Into::into).collect();
             let unused = about.unused_grants.iter();
             view.unused_grants = unused.map(ToString::to_string).collect();
             view.inert_imports = about.inert_imports;
         }
         view
+    }
+}
+
+impl From<&Change> for ChangeView {
+    fn from(change: &Change) -> Self {
+        Self {
+            version: change.version.clone(),
+            hash: change.hash.to_string(),
+            more: change.more.iter().map(Into::into).collect(),
+            less: change.less.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<PastEvent> for EventView {
+    fn from(event: PastEvent) -> Self {
+        Self {
+            at: event.at,
+            happened: event.happened,
+            hash: event.hash,
+            version: event.version,
+            text: event.text,
+            more: event.more,
+            less: event.less,
+        }
+    }
+}
+
+impl From<Blocked> for BlockedView {
+    fn from(blocked: Blocked) -> Self {
+        Self {
+            hash: blocked.hash.to_string(),
+            since: blocked.since,
+            plugin: blocked.name,
+        }
     }
 }
 

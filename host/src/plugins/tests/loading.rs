@@ -16,7 +16,9 @@ fn reason(reports: &[LoadReport], file: &str) -> String {
     let report = reports.iter().find(|report| report.file.ends_with(file));
     match &report.unwrap().outcome {
         Outcome::Refused(error) => error.to_string(),
-        Outcome::Live(status) | Outcome::Waiting(status) => panic!("{status:?}"),
+        Outcome::Live(status) | Outcome::Waiting(status) | Outcome::Replaced(status) => {
+            panic!("{status:?}")
+        }
     }
 }
 
@@ -32,10 +34,10 @@ async fn what_nobody_approved_waits_and_an_approval_survives_a_restart() {
     );
     assert!(plugins.live().plugins().is_empty());
 
-    let status = plugins.approve("liar").await.unwrap();
+    let status = plugins.approve("liar", false).await.unwrap();
     assert_eq!(status.state, PluginState::Live);
     assert!(find(&plugins, "liar").is_some() && find(&plugins, "hermit").is_none());
-    assert!(plugins.approve("nobody").await.is_err());
+    assert!(plugins.approve("nobody", false).await.is_err());
 
     let again = host.open().await;
     load(&again, &host, Approve::OnDisk).await;
@@ -69,7 +71,7 @@ async fn an_approval_that_is_taken_back_takes_the_plugin_out_for_good() {
     let again = host.open().await;
     load(&again, &host, Approve::OnDisk).await;
     assert!(find(&again, "liar").is_none() && find(&again, "hermit").is_some());
-    again.approve("liar").await.unwrap();
+    again.approve("liar", false).await.unwrap();
     let back = find(&again, "liar").unwrap();
     assert!(!back.lease().is_cancelled());
 
@@ -145,7 +147,9 @@ async fn an_approval_belongs_to_the_exact_bytes() {
     let plugins = host.open().await;
     let reports = load(&plugins, &host, Approve::OnDisk).await;
     assert!(matches!(reports[0].outcome, Outcome::Waiting(_)));
-    assert!(find(&plugins, "liar").is_none());
+    // The approved ones are kept, and go on.
+    let live = find(&plugins, "liar").unwrap();
+    assert_eq!(*live.hash(), ComponentHash::of(&component("liar")));
 }
 
 #[tokio::test]

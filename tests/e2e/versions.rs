@@ -1,0 +1,399 @@
+//! Versions of a plugin under a running host: how one comes, waits, goes live,
+//! is turned down, taken back and blocked, and what requests see of it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jackfield_tests::client::{Client, Request};
+use jackfield_tests::minisign::Signer;
+use jackfield_tests::plugins::{Plugin, component};
+use jackfield_tests::soon;
+use jackfield_tests::upstream::Exchange;
+use jackfield_tests::world::World;
+use serde_json::Value;
+
+use crate::{BINARY, world};
+
+/// A version of the moody one, in which these texts stand instead.
+fn moody(changes: &[(&str, &str)]) -> Vec<u8> {
+    let mut bytes = fs::read(component(Path::new(BINARY), Plugin::Moody)).expect("a component");
+    for (from, to) in changes {
+        assert_eq!(from.len(), to.len());
+        let mut windows = bytes.windows(from.len());
+        let at = windows.position(|window| window == from.as_bytes());
+        let at = at.unwrap_or_else(|| panic!("{from} stands nowhere"));
+        bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+    }
+    bytes
+}
+
+fn tinted(tint: &str) -> Vec<u8> {
+    moody(&[("tint:green", &format!("tint:{tint:<5}"))])
+}
+
+fn in_mood(mood: &str) -> Vec<u8> {
+    moody(&[("mood:honest", &format!("mood:{mood}"))])
+}
+
+/// A world in which a moody plugin is live, and `box-a` may use it.
+async fn moods() -> World {
+    let world = world()
+        .plugins(&[Plugin::Inference, Plugin::Egress, Plugin::Moody])
+        .ready()
+        .await;
+    world.declare(&world.token, &[("moody", &["feel"])]).await;
+    world
+}
+
+/// Puts a file into the plugins folder, whole.
+fn put(world: &World, name: &str, bytes: &[u8]) {
+    let beside = world.home.path().join(name);
+    fs::write(&beside, bytes).expect("a file");
+    fs::set_permissions(&beside, fs::Permissions::from_mode(0o644)).expect("a mode");
+    fs::rename(beside, world.home.plugins().join(name)).expect("it is put there");
+}
+
+/// Puts a file beside the configuration, to be handed over.
+fn file(world: &World, name: &str, bytes: &[u8]) -> String {
+    let path = world.home.path().join(name);
+    fs::write(&path, bytes).expect("a file");
+    path.display().to_string()
+}
+
+/// Which version answers.
+async fn tint(world: &World) -> String {
+    let response = world
+        .send(&Request::get("/moody").bearer(&world.token))
+        .await;
+    match response.status {
+        200 => response.text().trim_end().to_owned(),
+        status => status.to_string(),
+    }
+}
+
+async fn until(what: &str, world: &World, holds: impl AsyncFn(&World) -> bool) {
+    let held = async {
+        while !holds(world).await {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(what, held).await;
+}
+
+async fn is_tinted(world: &World, expected: &str) {
+    until(expected, world, async |world| tint(world).await == expected).await;
+}
+
+async fn history(world: &World) -> Vec<Value> {
+    let told = world
+        .command(&["plugin", "history", "moody", "--json"], "")
+        .await;
+    match told.code {
+        Some(0) => told.json().as_array().expect("a list").clone(),
+        // There is none before anything of the name came.
+        _ => Vec::new(),
+    }
+}
+
+async fn has_happened(world: &World, happened: &str, text: &str) {
+    until(text, world, async |world| {
+        let events = history(world).await;
+        events.iter().any(|event| {
+            let said = event["text"].as_str().unwrap_or_default();
+            event["happened"] == happened && said.contains(text)
+        })
+    })
+    .await;
+}
+
+async fn hash_of(world: &World, state: &str) -> String {
+    let listed = world.command(&["plugin", "list", "--json"], "").await.ok();
+    let listed = listed.json();
+    let mut listed = listed.as_array().expect("a list").iter();
+    let found = listed.find(|one| one["name"] == "moody" && one["state"] == state);
+    let hash = &found.unwrap_or_else(|| panic!("none is {state}"))["hash"];
+    hash.as_str().expect("a hash").to_owned()
+}
+
+/// A stream of the moody one's, of which the head has come.
+async fn stream(world: &World) -> (Client, Exchange) {
+    let mut client = world.client().await;
+    let request = Request::post("/moody/stream").bearer(&world.token);
+    client.send(&request).await;
+    let mut exchange = world.anthropic.next().await;
+    exchange.begin_events().await.expect("the host reads");
+    client.head().await.expect("a head");
+    flows(&mut client, &mut exchange).await;
+    (client, exchange)
+}
+
+async fn flows(client: &mut Client, exchange: &mut Exchange) {
+    exchange
+        .send_chunk("data: on\n\n")
+        .await
+        .expect("the host reads");
+    let arrived = client.body_bytes(10).await.expect("an event");
+    assert_eq!(arrived, "data: on\n\n");
+}
+
+#[tokio::test]
+async fn a_file_that_is_put_there_waits_and_goes_live_under_open_streams() {
+    let world = moods().await;
+    world.anthropic.take_over();
+    assert_eq!(tint(&world).await, "tint:green");
+    let (mut client, mut exchange) = stream(&world).await;
+    put(&world, "moody.wasm", &in_mood("greedy"));
+    has_happened(&world, "waits", "jackfield plugin approve moody").await;
+    let pending = world.command(&["plugin", "pending"], "").await.ok().stdout;
+    assert!(
+        pending.contains("more than it: keep: keep values"),
+        "{pending}"
+    );
+    assert!(!pending.contains("less than it"), "{pending}");
+    world.command(&["plugin", "reject", "moody"], "").await.ok();
+    let pending = world.command(&["plugin", "pending"], "").await.ok().stdout;
+    assert!(pending.contains("nothing waits"), "{pending}");
+    flows(&mut client, &mut exchange).await;
+
+    put(&world, "moody.wasm", &tinted("red"));
+    has_happened(&world, "asks", "as much as").await;
+    until("it waits", &world, async |world| {
+        let pending = world.command(&["plugin", "pending"], "").await.ok();
+        pending.stdout.contains("it asks for the same")
+    })
+    .await;
+    assert_eq!(tint(&world).await, "tint:green");
+    world
+        .command(&["plugin", "approve", "moody"], "")
+        .await
+        .ok();
+    assert_eq!(tint(&world).await, "tint:red");
+    // What began under the old one goes on.
+    flows(&mut client, &mut exchange).await;
+
+    let told = world.command(&["plugin", "history", "moody"], "").await;
+    let told = told.ok().stdout;
+    for said in [
+        "  + keep",
+        "rejected",
+        "by the operator",
+        "moody.wasm",
+        "not signed",
+    ] {
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    let unknown = world.command(&["plugin", "history", "nobody"], "").await;
+    assert!(unknown.failed().contains("nobody"));
+}
+
+#[tokio::test]
+async fn what_is_no_version_is_refused_by_name_and_the_live_one_serves() {
+    let world = moods().await;
+    let whole = moody(&[]);
+    for (bytes, cause) in [
+        (b"half of it".to_vec(), "not binary WebAssembly"),
+        (whole[..whole.len() / 2].to_vec(), "malformed"),
+        (in_mood("traps!"), "could not say what it is"),
+        (in_mood("loops!"), "computed for longer"),
+        (in_mood("claims"), "meets /egress of the plugin egress"),
+    ] {
+        put(&world, "moody.wasm", &bytes);
+        has_happened(&world, "refused", cause).await;
+        assert_eq!(tint(&world).await, "tint:green", "{cause}");
+        let path = file(&world, "handed.wasm", &bytes);
+        let said = world.command(&["plugin", "load", &path], "").await;
+        let said = said.failed();
+        assert!(said.contains(cause), "{said}");
+        assert_eq!(tint(&world).await, "tint:green", "{cause}");
+    }
+    // A hole of 200 MB: neither is read.
+    let large = File::create(world.home.path().join("large.wasm")).expect("a file");
+    large.set_len(200 * 1024 * 1024).expect("a hole");
+    let path = world.home.path().join("large.wasm");
+    let said = world
+        .command(&["plugin", "load", &path.display().to_string()], "")
+        .await;
+    assert!(said.failed().contains("209715200 bytes"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("a mode");
+    fs::rename(path, world.home.plugins().join("moody.wasm")).expect("it is put there");
+    has_happened(&world, "refused", "it has 209715200 bytes").await;
+    assert_eq!(tint(&world).await, "tint:green");
+}
+
+#[tokio::test]
+async fn requests_see_one_version_or_the_other_while_they_take_turns() {
+    let mut world = moods().await;
+    let path = file(&world, "next.wasm", &tinted("red"));
+    world.command(&["plugin", "load", &path], "").await.ok();
+    world
+        .command(&["plugin", "approve", "moody"], "")
+        .await
+        .ok();
+    let done = Arc::new(AtomicBool::new(false));
+    let mut askers = Vec::new();
+    for _ in 0..4 {
+        let (address, token) = (world.address(), world.token.clone());
+        let done = Arc::clone(&done);
+        askers.push(tokio::spawn(async move {
+            let mut asked = 0;
+            while !done.load(Ordering::Relaxed) {
+                let tap = jackfield_tests::tap::Tap::default();
+                let mut client = Client::connect(address, tap).await.expect("it listens");
+                client.send(&Request::get("/moody").bearer(&token)).await;
+                let response = client.response().await.expect("an answer");
+                assert_eq!(response.status, 200, "{}", response.text());
+                let text = response.text();
+                assert!(
+                    ["tint:green", "tint:red  "].contains(&text.as_str()),
+                    "{text}"
+                );
+                asked += 1;
+            }
+            asked
+        }));
+    }
+    for round in 0..6 {
+        let name = ["green", "red"][round % 2];
+        let path = file(&world, "next.wasm", &tinted(name));
+        world.command(&["plugin", "load", &path], "").await.ok();
+        is_tinted(&world, &format!("tint:{name}")).await;
+    }
+    done.store(true, Ordering::Relaxed);
+    for asker in askers {
+        assert!(soon("the asker", asker).await.expect("no panic") > 0);
+    }
+    world.take_host().stop().await;
+}
+
+#[tokio::test]
+async fn a_rollback_takes_a_version_back_and_outlasts_a_restart() {
+    let mut world = moods().await;
+    let first = hash_of(&world, "live").await;
+    let said = world.command(&["plugin", "rollback", "moody"], "").await;
+    assert!(said.failed().contains("no other version"));
+    let path = file(&world, "next.wasm", &tinted("red"));
+    let said = world.command(&["plugin", "load", &path], "").await.ok();
+    assert!(
+        said.stdout.contains("jackfield plugin approve moody"),
+        "{said:?}"
+    );
+    world
+        .command(&["plugin", "approve", "moody"], "")
+        .await
+        .ok();
+    assert_eq!(tint(&world).await, "tint:red");
+    world.restart().await;
+    assert_eq!(tint(&world).await, "tint:red");
+
+    world
+        .command(&["plugin", "rollback", "moody"], "")
+        .await
+        .ok();
+    assert_eq!(tint(&world).await, "tint:green");
+    world.restart().await;
+    assert_eq!(tint(&world).await, "tint:green");
+    has_happened(&world, "rolled-back", "by the operator").await;
+
+    let second = tinted("red");
+    let path = file(&world, "again.wasm", &second);
+    world.command(&["plugin", "load", &path], "").await.ok();
+    assert_eq!(tint(&world).await, "tint:red");
+    world.command(&["plugin", "block", &first], "").await.ok();
+    let back = ["plugin", "rollback", "moody", "--to", &first[..12]];
+    let said = world.command(&back, "").await.failed();
+    assert!(said.contains("blocked"), "{said}");
+    assert_eq!(tint(&world).await, "tint:red");
+}
+
+#[tokio::test]
+async fn a_block_cuts_what_the_version_has_open_and_keeps_it_out() {
+    let mut world = moods().await;
+    world.anthropic.take_over();
+    let (mut client, mut exchange) = stream(&world).await;
+    let hash = hash_of(&world, "live").await;
+    let said = world.command(&["plugin", "block", &hash], "").await.ok();
+    assert!(said.stdout.contains("it was live"), "{said:?}");
+    assert!(client.body().await.is_err(), "a clean end");
+    soon("the upstream is left", exchange.gone()).await;
+    assert_eq!(tint(&world).await, "404");
+    let blocked = world.command(&["plugin", "blocked"], "").await.ok().stdout;
+    assert!(
+        blocked.contains(&hash) && blocked.contains("moody"),
+        "{blocked}"
+    );
+
+    // Nobody's yes lets it in, at a start neither.
+    let path = file(&world, "again.wasm", &moody(&[]));
+    let said = world.command(&["plugin", "load", &path], "").await.failed();
+    assert!(said.contains("blocked"), "{said}");
+    world.take_host().stop().await;
+    world.serve().await;
+    assert_eq!(tint(&world).await, "404");
+    world.command(&["plugin", "unblock", &hash], "").await.ok();
+    is_tinted(&world, "tint:green").await;
+    let said = world.command(&["plugin", "unblock", &hash], "").await;
+    assert!(said.failed().contains("not blocked"));
+}
+
+#[tokio::test]
+async fn where_signatures_are_required_only_a_trusted_key_s_go_live() {
+    let (ours, stranger) = (Signer::new(1), Signer::new(2));
+    let key = ours.key();
+    let table = format!("[plugins.moody]\ntrusted_keys = [{key:?}]\nrequire_signature = true\n");
+    let world = world().tables(&table).ready().await;
+    let first = moody(&[]);
+    put(&world, "moody.wasm", &first);
+    has_happened(&world, "refused", "it is not signed").await;
+    put(
+        &world,
+        "moody.wasm.minisig",
+        ours.sign(&first, "t").as_bytes(),
+    );
+    has_happened(&world, "signature", "signed by the trusted key").await;
+    until("it waits", &world, async |world| {
+        let said = world
+            .command(&["plugin", "approve", "moody", "--signer"], "")
+            .await;
+        said.code == Some(0)
+    })
+    .await;
+    assert_eq!(tint(&world).await, "tint:green");
+
+    // By hand: the next one of that key goes live at once, a stranger's never.
+    let red = tinted("red");
+    let path = file(&world, "red.wasm", &red);
+    let foreign = file(
+        &world,
+        "foreign.minisig",
+        stranger.sign(&red, "t").as_bytes(),
+    );
+    let wrong = file(&world, "wrong.minisig", ours.sign(&first, "t").as_bytes());
+    for (signature, cause) in [
+        (foreign, "does not list"),
+        (wrong, "does not fit its bytes"),
+    ] {
+        let load = ["plugin", "load", &path, "--signature", &signature];
+        let said = world.command(&load, "").await.failed();
+        assert!(said.contains(cause), "{said}");
+    }
+    let said = world.command(&["plugin", "load", &path], "").await.failed();
+    assert!(said.contains("it is not signed"), "{said}");
+    assert_eq!(tint(&world).await, "tint:green");
+    file(&world, "red.wasm.minisig", ours.sign(&red, "t").as_bytes());
+    world.command(&["plugin", "load", &path], "").await.ok();
+    assert_eq!(tint(&world).await, "tint:red");
+    // With more permission it waits all the same.
+    let greedy = in_mood("greedy");
+    let path = file(&world, "greedy.wasm", &greedy);
+    file(
+        &world,
+        "greedy.wasm.minisig",
+        ours.sign(&greedy, "t").as_bytes(),
+    );
+    let said = world.command(&["plugin", "load", &path], "").await.ok();
+    assert!(said.stdout.contains("more than it: keep"), "{said:?}");
+    assert_eq!(tint(&world).await, "tint:red");
+}
