@@ -23,6 +23,8 @@ pub enum Plugin {
     Clerk,
     /// Says whatever its request tells it to say.
     Liar,
+    /// Does to its host whatever it can.
+    Villain,
 }
 
 impl Plugin {
@@ -35,6 +37,7 @@ impl Plugin {
             Self::Notes => "notes",
             Self::Clerk => "clerk",
             Self::Liar => "liar",
+            Self::Villain => "villain",
         }
     }
 
@@ -45,7 +48,7 @@ impl Plugin {
                 root.join("plugins").join(self.name())
             }
             Self::Notes => root.join("plugins/examples").join(self.name()),
-            Self::Clerk | Self::Liar => root.join("tests/guests").join(self.name()),
+            Self::Clerk | Self::Liar | Self::Villain => root.join("tests/guests").join(self.name()),
         }
     }
 }

@@ -10,6 +10,7 @@ use http::Method;
 use crate::admin::client::Client;
 use crate::admin::wire::{Done, PluginView};
 use crate::cli::Global;
+use crate::cli::audit::{self, AuditArguments};
 use crate::cli::print::Printer;
 use crate::config::{Config, prepare_state_dir};
 use crate::plugins::{ComponentHash, component};
@@ -39,6 +40,8 @@ where it can. A running host reads plugins_dir when it starts.")]
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// Look at a component that nobody trusts yet: what it is, may do and does
+    Audit(Box<AuditArguments>),
     /// Let a plugin that waits be loaded, with the permissions that `list` shows
     Approve {
         /// The plugin
@@ -77,6 +80,7 @@ pub(super) async fn run(global: &Global, printer: &Printer, command: PluginComma
                 plugins => describe(plugins, true),
             })
         }
+        PluginCommand::Audit(arguments) => audit::run(global, *arguments).await.map(|_| ()),
         PluginCommand::Build { dirs, out } => build(&config, printer, dirs, out),
         PluginCommand::Approve { name } => {
             let path = format!("/plugins/{name}/approve");

@@ -10,6 +10,7 @@
 //! between the contract's types and ours. `component` builds one.
 
 mod approvals;
+pub mod audit;
 mod bindings;
 mod cache;
 mod call;

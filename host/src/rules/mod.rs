@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod allow;
+pub mod audit;
 pub mod bucket;
 pub mod causes;
 pub mod codings;
