@@ -2,6 +2,7 @@
 //! components. A module for each part of the protocol; each refusal is also
 //! held to having touched no upstream.
 
+mod audit;
 mod bad_input;
 mod bad_input_h2;
 mod bad_input_heads;

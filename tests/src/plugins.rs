@@ -25,6 +25,8 @@ pub enum Plugin {
     Moody,
     /// Says whatever its request tells it to say.
     Liar,
+    /// Does to its host whatever it can.
+    Villain,
 }
 
 impl Plugin {
@@ -38,6 +40,7 @@ impl Plugin {
             Self::Clerk => "clerk",
             Self::Moody => "moody",
             Self::Liar => "liar",
+            Self::Villain => "villain",
         }
     }
 
@@ -48,7 +51,9 @@ impl Plugin {
                 root.join("plugins").join(self.name())
             }
             Self::Notes => root.join("plugins/examples").join(self.name()),
-            Self::Clerk | Self::Moody | Self::Liar => root.join("tests/guests").join(self.name()),
+            Self::Clerk | Self::Moody | Self::Liar | Self::Villain => {
+                root.join("tests/guests").join(self.name())
+            }
         }
     }
 }

@@ -75,7 +75,7 @@ impl Failure {
                 Fault::Host => None,
             },
             Self::Plan(_, PlanFault::TooLarge(_)) => Some(PluginFault::Size),
-            Self::Plan(_, PlanFault::Nonsense(_)) | Self::Rounds(_, _) => {
+            Self::Plan(_, PlanFault::Beyond(_) | PlanFault::Nonsense(_)) | Self::Rounds(_, _) => {
                 Some(PluginFault::Nonsense)
             }
             Self::Refuse(_)

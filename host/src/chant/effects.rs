@@ -144,7 +144,7 @@ fn not_claimed(error: ClaimError, plugin: &PluginName) -> Failure {
         // Neither the box nor a log of many boxes is told whose it is.
         ClaimError::Taken => Failure::Plan(
             plugin.clone(),
-            PlanFault::Nonsense("it claims for this box what it cannot be given".to_owned()),
+            PlanFault::Beyond("it claims for this box what it cannot be given".to_owned()),
         ),
         ClaimError::Store(failed) => failed.into(),
     }

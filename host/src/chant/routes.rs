@@ -7,7 +7,6 @@ use http::Method;
 
 use crate::plugins::LivePlugin;
 use crate::rules::manifest::Route;
-use crate::rules::paths;
 
 /// Where boxes report their declaration.
 pub const DECLARATION: &str = "/api/box/declaration";
@@ -55,22 +54,14 @@ pub fn find(plugins: &[Arc<LivePlugin>], method: &Method, path: &str) -> Destina
     }
     let matched = plugins
         .iter()
-        .flat_map(|plugin| {
-            plugin
-                .manifest()
-                .routes
-                .iter()
-                .enumerate()
-                .map(move |(index, route)| (plugin, index, route))
+        .filter_map(|plugin| {
+            let (index, tail) = plugin.manifest().serving(method, path)?;
+            Some((plugin, index, tail))
         })
-        .filter(|(_, _, route)| route.methods.is_empty() || route.methods.contains(method))
-        .filter_map(|(plugin, index, route)| {
-            let tail = paths::tail(path, &route.prefix)?;
-            Some((plugin, index, tail, route.prefix.len()))
-        })
-        .max_by_key(|(.., length)| *length);
+        // The tail is the shorter, the longer the prefix is.
+        .min_by_key(|(.., tail)| tail.len());
     match matched {
-        Some((plugin, index, tail, _)) => Destination::Plugin(PluginRoute {
+        Some((plugin, index, tail)) => Destination::Plugin(PluginRoute {
             plugin: plugin.clone(),
             index,
             tail: tail.to_owned(),

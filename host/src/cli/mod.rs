@@ -1,6 +1,7 @@
 //! The command line: a file for each command. It asks the running host over
 //! its admin socket and prints what it is told; it decides nothing.
 
+mod audit;
 mod boxes;
 mod config;
 pub(crate) mod conformance;
@@ -13,6 +14,7 @@ mod secret;
 mod value;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -23,6 +25,7 @@ use crate::config::{Config, help};
 
 pub use conformance::ConformanceArguments;
 
+use plugin::PluginCommand;
 use print::Printer;
 
 /// A credential broker whose capabilities are sandboxed plugins.
@@ -133,7 +136,7 @@ pub enum Operate {
     Grant(grant::GrantCommand),
     /// Plugins: what is served
     #[command(subcommand)]
-    Plugin(plugin::PluginCommand),
+    Plugin(PluginCommand),
     /// What a plugin noted in its journal: print it, or delete what is old
     #[command(after_help = "\
 Examples:
@@ -147,17 +150,38 @@ Examples:
     Config(config::ConfigCommand),
 }
 
-/// Does one of the operator's commands.
+impl Operate {
+    /// The exit code of this command where it was refused, or failed.
+    #[must_use]
+    pub fn failure(&self) -> ExitCode {
+        match self {
+            Self::Plugin(PluginCommand::Audit(_)) => ExitCode::from(audit::NOT_AUDITED),
+            Self::Box(_)
+            | Self::Secret(_)
+            | Self::Credential(_)
+            | Self::Grant(_)
+            | Self::Plugin(_)
+            | Self::Journal(_)
+            | Self::Config(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// Does one of the operator's commands; its exit code.
 ///
 /// # Errors
 /// When it was refused, or failed.
-pub async fn run(global: &Global, command: Operate) -> Result<()> {
+pub async fn run(global: &Global, command: Operate) -> Result<ExitCode> {
     let printer = Printer::new(global.json);
     let client = || -> Result<Client> {
         let config = Config::load(global.config.as_deref())?;
         Ok(Client::new(config.admin_socket()))
     };
     match command {
+        // It needs neither a host nor a configuration.
+        Operate::Plugin(PluginCommand::Audit(arguments)) => {
+            return audit::run(global, *arguments).await.map(ExitCode::from);
+        }
         Operate::Box(command) => boxes::run(&client()?, &printer, command).await,
         Operate::Secret(command) => secret::run(&client()?, &printer, command).await,
         Operate::Credential(command) => credential::run(&client()?, &printer, command).await,
@@ -165,7 +189,8 @@ pub async fn run(global: &Global, command: Operate) -> Result<()> {
         Operate::Plugin(command) => plugin::run(global, &printer, command).await,
         Operate::Journal(arguments) => journal::run(&client()?, &printer, arguments).await,
         Operate::Config(command) => config::run(global, &printer, &command),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

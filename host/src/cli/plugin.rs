@@ -12,6 +12,7 @@ use http::Method;
 use crate::admin::client::Client;
 use crate::admin::wire::{Done, PluginView};
 use crate::cli::Global;
+use crate::cli::audit::{self, AuditArguments};
 use crate::cli::print::Printer;
 use crate::config::{Config, prepare_state_dir};
 use crate::plugins::{ComponentHash, component};
@@ -45,6 +46,8 @@ where it can. A running host takes up what is new or changed in plugins_dir.")]
     /// What the operator says about single versions.
     #[command(flatten)]
     Version(VersionCommand),
+    /// Look at a component that nobody trusts yet: what it is, may do and does
+    Audit(Box<AuditArguments>),
     /// Take a plugin's approval back: it goes out of use, what it has open is cut, and it waits to be approved again
     #[command(after_help = "\
 Examples:
@@ -78,6 +81,7 @@ pub(super) async fn run(global: &Global, printer: &Printer, command: PluginComma
                 plugins => describe(plugins, true),
             })
         }
+        PluginCommand::Audit(arguments) => audit::run(global, *arguments).await.map(|_| ()),
         PluginCommand::Build { dirs, out } => build(&config, printer, dirs, out),
         PluginCommand::Version(command) => versions::run(&client, printer, command).await,
         PluginCommand::Revoke { which } => {

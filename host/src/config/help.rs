@@ -6,6 +6,7 @@ pub(crate) const COMMANDS: &str = "\
 Examples:
   jackfield serve --demo                          look at a working broker, with stand-in upstreams
   jackfield plugin build                          build ./plugins/* into plugins_dir
+  jackfield plugin audit weather.wasm             look at a component that nobody trusts yet
   jackfield serve --approve-plugins               serve, and approve what lies there now
   jackfield plugin load notes.wasm                hand a plugin to the running host
   jackfield credential set anthropic --kind api-key < key.txt
@@ -15,7 +16,7 @@ Examples:
   jackfield grant issue --box alice --credential octocat    a visitor's turn, for an hour
 
 Exit codes: 0 done; 1 refused or failed, with the reason on standard error;
-2 the arguments make no sense.
+2 the arguments make no sense. `plugin audit` has codes of its own.
 
 Values of secrets and credentials come from standard input or --from-file and
 never from an argument, which other processes could read.";

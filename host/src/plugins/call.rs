@@ -28,7 +28,7 @@ use crate::rules::manifest::WantedLimits;
 /// so at once.
 const MOST_WAITING: usize = 1024;
 
-const MOST_HANDLES: usize = 256;
+pub(crate) const MOST_HANDLES: usize = 256;
 const MOST_TABLE_ELEMENTS: usize = 10_000;
 
 /// After this many ticks a call is left, to go on elsewhere.
@@ -336,9 +336,9 @@ impl Runner {
 
 /// What one call may use.
 #[derive(Debug, Clone, Copy)]
-struct Limits {
-    time: Duration,
-    memory: usize,
+pub(crate) struct Limits {
+    pub(crate) time: Duration,
+    pub(crate) memory: usize,
 }
 
 impl Limits {
@@ -348,7 +348,7 @@ impl Limits {
     }
 
     /// What an error means. Its own text is not told: a guest can shape it.
-    fn fault(self, error: &wasmtime::Error) -> Fault {
+    pub(crate) fn fault(self, error: &wasmtime::Error) -> Fault {
         if error.is::<MemoryRefused>() {
             return Fault::OutOfMemory(self.memory);
         }
@@ -405,13 +405,18 @@ pub(crate) struct CallState {
 }
 
 impl CallState {
-    fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self {
             memory: limits.memory,
             memory_left: limits.memory,
             ticks_left: 0,
             inert: None,
         }
+    }
+
+    /// How much memory the store's instances have had so far.
+    pub(crate) fn memory_had(&self) -> usize {
+        self.memory - self.memory_left
     }
 
     pub(crate) fn inert(&mut self) -> &mut Inert {

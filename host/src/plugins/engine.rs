@@ -160,7 +160,7 @@ struct Ticks {
 pub(crate) struct Running(Arc<Ticks>);
 
 impl Ticker {
-    fn start(engine: EngineWeak) -> Result<Self, PluginError> {
+    pub(crate) fn start(engine: EngineWeak) -> Result<Self, PluginError> {
         let shared = Arc::new(Ticks::default());
         let ticks = Arc::clone(&shared);
         let thread = thread::Builder::new()

@@ -12,6 +12,7 @@
 //! `live` asks it, by way of `call` and `lane`; `convert` stands between the
 //! contract's types and ours. `component` builds one.
 
+pub mod audit;
 mod authority;
 mod bindings;
 mod cache;

@@ -8,6 +8,7 @@ use http::{HeaderName, Method};
 use crate::rules::names::{
     CapabilityName, PluginName, ScopeWord, SecretName, ThingKind, UpstreamName,
 };
+use crate::rules::paths;
 
 /// The word that stands for every secret's name.
 pub const OPEN_WORD: &str = "<NAME>";
@@ -33,6 +34,23 @@ pub struct Manifest {
     pub uses: Uses,
     /// The limits it wants; 0 leaves one to the host.
     pub limits: WantedLimits,
+}
+
+impl Manifest {
+    /// The route that a request belongs to, by its place in the list, and the
+    /// path after its prefix: the longest prefix that takes the method.
+    #[must_use]
+    pub fn serving<'a>(&self, method: &Method, path: &'a str) -> Option<(usize, &'a str)> {
+        let routes = self.routes.iter().enumerate();
+        routes
+            .filter(|(_, route)| route.methods.is_empty() || route.methods.contains(method))
+            .filter_map(|(index, route)| {
+                let tail = paths::tail(path, &route.prefix)?;
+                Some((index, tail, route.prefix.len()))
+            })
+            .max_by_key(|(.., length)| *length)
+            .map(|(index, tail, _)| (index, tail))
+    }
 }
 
 /// A prefix and how it is served.

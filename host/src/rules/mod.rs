@@ -6,6 +6,7 @@
 pub mod address;
 pub mod admission;
 pub mod allow;
+pub mod audit;
 pub mod bucket;
 pub mod causes;
 pub mod codings;

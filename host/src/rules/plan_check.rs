@@ -118,7 +118,10 @@ pub struct CheckedNeed {
 /// escaped and capped, so that it can stand in a log and an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanFault {
-    /// It reaches beyond its bounds, or is not well formed.
+    /// It is well formed and reaches beyond its bounds.
+    #[error("{0}")]
+    Beyond(String),
+    /// It is not well formed.
     #[error("{0}")]
     Nonsense(String),
     /// It is more than the host takes.
@@ -141,7 +144,7 @@ pub fn check_words(manifest: &Manifest, said: &[String]) -> Result<Vec<ScopeWord
             WordName::AnySecret => SecretName::parse(word.as_str()).is_ok(),
         });
         if !declared {
-            return Err(fault(format!(
+            return Err(beyond(format!(
                 "the word {} is not in its manifest",
                 quote(text)
             )));
@@ -245,6 +248,10 @@ fn status_in(status: u16, from: u16, what: &str) -> Result<StatusCode, PlanFault
 
 fn fault(reason: impl Into<String>) -> PlanFault {
     PlanFault::Nonsense(reason.into())
+}
+
+fn beyond(reason: impl Into<String>) -> PlanFault {
+    PlanFault::Beyond(reason.into())
 }
 
 fn quote(text: &str) -> String {

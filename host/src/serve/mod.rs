@@ -21,15 +21,17 @@ pub use mimalloc::MiMalloc as Allocator;
 
 /// Runs the command that the arguments name. 0: done; 1: refused or failed;
 /// 2: the arguments make no sense. `conformance` has codes of its own: how many
-/// checks failed, and 125 when there was nothing to check.
+/// checks failed, and 125 when there was nothing to check. `plugin audit` has
+/// too: 1 for what it found, 2 where there was nothing to audit.
 #[must_use]
 pub fn main() -> ExitCode {
     process::harden();
     let cli = Cli::read();
     let json = cli.global.json;
-    let failed = match cli.command {
+    let failed = match &cli.command {
         Command::Conformance(_) => ExitCode::from(NOT_STARTED),
-        Command::Serve(_) | Command::Operate(_) => ExitCode::FAILURE,
+        Command::Operate(command) => command.failure(),
+        Command::Serve(_) => ExitCode::FAILURE,
     };
     run(cli).unwrap_or_else(|error| {
         report(&error, json);
@@ -63,11 +65,13 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 .block_on(judge(&cli.global, arguments))
                 .map(ExitCode::from);
         }
-        Command::Operate(command) => tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("the runtime did not start")?
-            .block_on(cli::run(&cli.global, command))?,
+        Command::Operate(command) => {
+            return tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .context("the runtime did not start")?
+                .block_on(cli::run(&cli.global, command));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use crate::rules::names::{ThingId, ThingKind};
 use crate::rules::owned::Thing;
 use crate::rules::plan::{Listing, SaidThing, Write};
-use crate::rules::plan_check::{Bounds, PlanFault, check_text, fault, quote};
+use crate::rules::plan_check::{Bounds, PlanFault, beyond, check_text, fault, quote};
 
 pub(super) fn check_writes(writes: &[Write], bounds: &Bounds<'_>) -> Result<(), PlanFault> {
     if !writes.is_empty() && !bounds.uses.keep {
-        return Err(fault("it writes to a keep that it was not granted"));
+        return Err(beyond("it writes to a keep that it was not granted"));
     }
     let mut keys = BTreeSet::new();
     for write in writes {
@@ -24,7 +24,7 @@ pub(super) fn check_writes(writes: &[Write], bounds: &Bounds<'_>) -> Result<(), 
 
 pub(super) fn check_journal(records: &[Vec<u8>], bounds: &Bounds<'_>) -> Result<(), PlanFault> {
     if !records.is_empty() && !bounds.uses.journal {
-        return Err(fault("it writes to the journal, which it was not granted"));
+        return Err(beyond("it writes to the journal, which it was not granted"));
     }
     Ok(())
 }
@@ -36,7 +36,7 @@ pub(super) fn check_reads(
 ) -> Result<(), PlanFault> {
     let nothing = reads.is_empty() && lists.is_empty();
     if !nothing && !bounds.uses.keep {
-        return Err(fault("it reads a keep that it was not granted"));
+        return Err(beyond("it reads a keep that it was not granted"));
     }
     for key in reads {
         check_key(key)?;
@@ -58,7 +58,7 @@ pub(super) fn check_things(
         let kind = granted.filter(|kind| bounds.uses.owned_kinds.contains(kind));
         let kind = kind.ok_or_else(|| {
             let kind = quote(&said.kind);
-            fault(format!(
+            beyond(format!(
                 "it was not granted to know which {kind} a box owns"
             ))
         })?;

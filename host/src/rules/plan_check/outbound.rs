@@ -15,7 +15,7 @@ use crate::rules::plan::{
 };
 use crate::rules::plan_check::headers::{check_edit, check_headers, parse_name};
 use crate::rules::plan_check::{
-    Bounds, PlanFault, check_refusal, check_text, fault, quote, status_in,
+    Bounds, PlanFault, beyond, check_refusal, check_text, fault, quote, status_in,
 };
 
 pub(super) fn check_forward(said: SaidForward, bounds: &Bounds<'_>) -> Result<Forward, PlanFault> {
@@ -101,7 +101,7 @@ struct Wanted<'a> {
 
 fn check_outbound(wanted: Wanted<'_>, bounds: &Bounds<'_>) -> Result<Outbound, PlanFault> {
     if bounds.words.is_empty() {
-        return Err(fault(
+        return Err(beyond(
             "it sends a request on for which it asked no scope word; such a request can only be answered",
         ));
     }
@@ -117,7 +117,7 @@ fn check_outbound(wanted: Wanted<'_>, bounds: &Bounds<'_>) -> Result<Outbound, P
     };
     let target = target
         .filter(|target| bounds.reachable.contains(target))
-        .ok_or_else(|| fault(format!("none of the permitted words reaches {shown}")))?;
+        .ok_or_else(|| beyond(format!("none of the permitted words reaches {shown}")))?;
     let path = match wanted.path {
         SaidPath::Received(segments) => {
             paths::skip_segments(bounds.tail, *segments).ok_or_else(|| {
@@ -132,7 +132,7 @@ fn check_outbound(wanted: Wanted<'_>, bounds: &Bounds<'_>) -> Result<Outbound, P
             .iter()
             .find(|path| *path == literal)
             .ok_or_else(|| {
-                fault(format!(
+                beyond(format!(
                     "the path {} is not in its manifest",
                     quote(literal)
                 ))
@@ -168,9 +168,9 @@ fn check_offer(
         .offers
         .iter()
         .find(|offer| offer.name == name)
-        .ok_or_else(|| fault(format!("the credential {} was not on offer", quote(name))))?;
+        .ok_or_else(|| beyond(format!("the credential {} was not on offer", quote(name))))?;
     if offer.target != *target {
-        return Err(fault(format!(
+        return Err(beyond(format!(
             "the credential {} is for another target",
             quote(name)
         )));
