@@ -41,7 +41,12 @@ fn in_mood(mood: &str) -> Vec<u8> {
 /// A world in which a moody plugin is live, and `box-a` may use it.
 async fn moods() -> World {
     let world = world()
-        .plugins(&[Plugin::Inference, Plugin::Egress, Plugin::Moody])
+        .plugins(&[
+            Plugin::Inference,
+            Plugin::Egress,
+            Plugin::Moody,
+            Plugin::Liar,
+        ])
         .ready()
         .await;
     world.declare(&world.token, &[("moody", &["feel"])]).await;
@@ -198,7 +203,7 @@ async fn what_is_no_version_is_refused_by_name_and_the_live_one_serves() {
         (whole[..whole.len() / 2].to_vec(), "malformed"),
         (in_mood("traps!"), "could not say what it is"),
         (in_mood("loops!"), "computed for longer"),
-        (in_mood("claims"), "meets /egress of the plugin egress"),
+        (in_mood("claims"), "meets /liar of the plugin liar"),
     ] {
         put(&world, "moody.wasm", &bytes);
         has_happened(&world, "refused", cause).await;

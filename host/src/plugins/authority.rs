@@ -141,11 +141,10 @@ impl Authority {
         };
         let of_signer = signer.map(|key| signer_key(&approval.name, key));
         let mut changes = Vec::new();
-        for key in [Some(hash_key(PREFIX, &component.hash)), of_signer] {
-            if let Some(key) = key {
-                let value = record::encode(&key, VERSION, &approval)?;
-                changes.push(Change::Put(key, value));
-            }
+        let keys = std::iter::once(hash_key(PREFIX, &component.hash)).chain(of_signer);
+        for key in keys {
+            let value = record::encode(&key, VERSION, &approval)?;
+            changes.push(Change::Put(key, value));
         }
         changes.push(Change::Delete(hash_key(REJECTED, &component.hash)));
         Ok(changes)

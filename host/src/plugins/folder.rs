@@ -44,11 +44,10 @@ pub(crate) fn read_signature(path: &Path) -> Result<Option<String>, LoadError> {
     if !signature.exists() {
         return Ok(None);
     }
-    let bytes = read_up_to(&signature, MOST_SIGNATURE as u64, &|| ());
-    let bytes = bytes.map_err(|error| match error {
-        LoadError::Large { .. } => SignatureRefusal::Malformed.into(),
-        other => other,
-    })?;
+    let bytes = match read_up_to(&signature, MOST_SIGNATURE as u64, &|| ()) {
+        Err(LoadError::Large { .. }) => return Err(SignatureRefusal::Malformed.into()),
+        read => read?,
+    };
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 

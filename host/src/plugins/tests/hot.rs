@@ -113,7 +113,7 @@ async fn a_new_file_goes_the_whole_way() {
 
 #[tokio::test]
 async fn whatever_comes_instead_is_refused_by_name_and_the_live_one_goes_on() {
-    let host = Host::with(&["moody", "egress"]);
+    let host = Host::with(&["moody", "liar"]);
     let plugins = start(&host, Approve::All).await;
     let first = live(&plugins).unwrap();
     let engine = wasmtime::Engine::default();
@@ -148,7 +148,7 @@ async fn whatever_comes_instead_is_refused_by_name_and_the_live_one_goes_on() {
     check(&in_mood("traps!"), "could not say what it is").await;
     check(&in_mood("loops!"), "computed for longer than").await;
     check(&in_mood("unsure"), "name").await;
-    check(&in_mood("claims"), "meets /egress of the plugin egress").await;
+    check(&in_mood("claims"), "meets /liar of the plugin liar").await;
     // What was there before can be put back.
     host.put("moody.wasm", &moody(&[]));
     let reports = look(&plugins, &host).await;
@@ -161,15 +161,9 @@ async fn two_hundred_megabytes_are_not_read() {
     let plugins = start(&host, Approve::All).await;
     // A component with one custom section, valid and mostly a hole.
     let size: u32 = 200 * 1024 * 1024;
-    let mut head = b"\0asm\x0d\0\x01\0\0".to_vec();
-    let mut rest = size;
-    while rest >= 0x80 {
-        head.push(0x80 | (rest & 0x7f) as u8);
-        rest >>= 7;
-    }
-    head.push(rest as u8);
+    let head = b"\0asm\x0d\0\x01\0\0\x80\x80\x80\x64";
     let path = host.plugins_dir().join("moody.wasm");
-    host.put("moody.wasm", &head);
+    host.put("moody.wasm", head);
     let file = fs::File::options().write(true).open(&path).unwrap();
     file.set_len(head.len() as u64 + u64::from(size)).unwrap();
     let reports = look(&plugins, &host).await;

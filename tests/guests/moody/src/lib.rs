@@ -29,7 +29,7 @@ impl Capability for Moody {
             .word(Word::new("feel", "Ask a model").reaches(upstream("anthropic")));
         match mood() {
             b"greedy" => manifest.keep(),
-            b"claims" => manifest.route(RouteEntry::under("/egress/OPENAI")),
+            b"claims" => manifest.route(RouteEntry::under("/liar/under")),
             b"unsure" => Manifest {
                 name: "No\r\nName".to_owned(),
                 ..manifest
