@@ -2,10 +2,12 @@
 //! components. A module for each part of the protocol; each refusal is also
 //! held to having touched no upstream.
 
+mod author;
 mod bad_input;
 mod bad_input_h2;
 mod bad_input_heads;
 mod bad_input_slow;
+mod book;
 mod conformance;
 mod credentials;
 mod decide;

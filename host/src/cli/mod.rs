@@ -1,6 +1,7 @@
 //! The command line: a file for each command. It asks the running host over
 //! its admin socket and prints what it is told; it decides nothing.
 
+mod author;
 mod boxes;
 mod config;
 pub(crate) mod conformance;

@@ -10,6 +10,7 @@ use http::Method;
 use crate::admin::client::Client;
 use crate::admin::wire::{Done, PluginView};
 use crate::cli::Global;
+use crate::cli::author::{self, AuthorCommand};
 use crate::cli::print::Printer;
 use crate::config::{Config, prepare_state_dir};
 use crate::plugins::{ComponentHash, component};
@@ -59,6 +60,9 @@ under the same name stays so, and the answer names it. `serve
         #[arg(value_name = "NAME|HASH", value_parser = name_or_hash)]
         which: String,
     },
+    /// What an author does.
+    #[command(flatten)]
+    Author(AuthorCommand),
 }
 
 pub(super) async fn run(global: &Global, printer: &Printer, command: PluginCommand) -> Result<()> {
@@ -78,6 +82,7 @@ pub(super) async fn run(global: &Global, printer: &Printer, command: PluginComma
             })
         }
         PluginCommand::Build { dirs, out } => build(&config, printer, dirs, out),
+        PluginCommand::Author(command) => author::run(&config, printer, command).await,
         PluginCommand::Approve { name } => {
             let path = format!("/plugins/{name}/approve");
             let plugin: PluginView = client.act(Method::POST, &path).await?;

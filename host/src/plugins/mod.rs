@@ -7,8 +7,10 @@
 //! In reading order: [`Plugins`] here; `load` brings a file in, by way of
 //! `folder`, `inspect` and `cache`; `approvals` and `table` decide whether it
 //! goes live, on the `stage`; `live` asks it, by way of `call` and `lane`; `convert` stands
-//! between the contract's types and ours. `component` builds one.
+//! between the contract's types and ours. `component` builds one; `alone` asks
+//! one without a host, for its author.
 
+pub mod alone;
 mod approvals;
 mod bindings;
 mod cache;
