@@ -1,3 +1,5 @@
+//! A project is written once, and renewed in what it vendors alone.
+
 use super::*;
 
 fn make(parent: &Path, name: &str) -> Result<PathBuf, CreateError> {

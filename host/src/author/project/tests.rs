@@ -1,3 +1,5 @@
+//! Names, worlds, languages, and what a new project holds.
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

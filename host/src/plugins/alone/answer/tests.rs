@@ -1,3 +1,5 @@
+//! The conversation, over the components that ship.
+
 use serde_json::{Value, json};
 
 use super::*;
