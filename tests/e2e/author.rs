@@ -103,7 +103,9 @@ async fn a_test_that_fails_fails_the_command() {
                 Plugin::under_test().ask(get(\"/sleet/hello\").declares([\"read\"]));\n    \
                 let _ = decided.forward();\n}\n";
     fs::write(project.join("tests/component.rs"), test).unwrap();
-    let failed = run(&project, &["plugin", "test"]).await.failed();
+    let output = run(&project, &["plugin", "test"]).await;
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let failed = output.stdout + &output.stderr;
     // What came instead, and what it took all the same.
     assert!(
         failed.contains("expected a forward, but it is answered with 200"),
