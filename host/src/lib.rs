@@ -5,10 +5,12 @@
 //! [`relay`] sends on, [`plugins`] asks, [`listen`] accepts, [`chant`] is the
 //! protocol that uses them all, [`admin`] and [`cli`] are the operator's,
 //! [`demo`] shows it, and [`app`] and [`serve`] put it together. Beside them
-//! all, [`conformance`] judges brokers of the protocol, this one among them.
+//! all, [`conformance`] judges brokers of the protocol, this one among them, and
+//! [`author`] is what a plugin's author works with.
 
 pub mod admin;
 pub mod app;
+pub mod author;
 pub mod chant;
 pub mod cli;
 pub mod config;

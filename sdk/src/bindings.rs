@@ -5,6 +5,7 @@
     reason = "made by a generator; the contract's documentation stands in wit/"
 )]
 
+#[cfg(not(feature = "serde"))]
 wit_bindgen::generate!({
     path: "../wit",
     world: "capability",
@@ -12,4 +13,14 @@ wit_bindgen::generate!({
     export_macro_name: "export_capability",
     default_bindings_module: "jackfield_sdk::bindings",
     additional_derives: [PartialEq, Clone],
+});
+
+#[cfg(feature = "serde")]
+wit_bindgen::generate!({
+    path: "../wit",
+    world: "capability",
+    pub_export_macro: true,
+    export_macro_name: "export_capability",
+    default_bindings_module: "jackfield_sdk::bindings",
+    additional_derives: [PartialEq, Clone, serde::Serialize, serde::Deserialize],
 });

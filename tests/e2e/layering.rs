@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jackfield_tests::sources::{self, Source};
 
 /// Each layer and the layers that it may name.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("rules", &[]),
     ("lease", &[]),
     ("telemetry", &["rules", "config"]),
@@ -42,6 +42,8 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "chant",
         ],
     ),
+    // An author's project is files and cargo's work.
+    ("author", &["rules"]),
     // It judges brokers, this one among them, so it shares nothing with them.
     ("conformance", &["rules"]),
     // They put the house together, or stand in front of it.
@@ -65,6 +67,7 @@ const EVERYTHING: &[&str] = &[
     "relay",
     "chant",
     "admin",
+    "author",
     "cli",
     "conformance",
     "serve",

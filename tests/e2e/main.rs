@@ -3,10 +3,12 @@
 //! held to having touched no upstream.
 
 mod audit;
+mod author;
 mod bad_input;
 mod bad_input_h2;
 mod bad_input_heads;
 mod bad_input_slow;
+mod book;
 mod conformance;
 mod credentials;
 mod decide;

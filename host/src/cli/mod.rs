@@ -2,6 +2,7 @@
 //! its admin socket and prints what it is told; it decides nothing.
 
 mod audit;
+mod author;
 mod boxes;
 mod config;
 pub(crate) mod conformance;

@@ -13,6 +13,7 @@ use crate::admin::client::Client;
 use crate::admin::wire::{Done, PluginView};
 use crate::cli::Global;
 use crate::cli::audit::{self, AuditArguments};
+use crate::cli::author::{self, AuthorCommand};
 use crate::cli::print::Printer;
 use crate::config::{Config, prepare_state_dir};
 use crate::plugins::{ComponentHash, component};
@@ -63,6 +64,9 @@ approved for under that name is taken back, too. `serve
         #[arg(value_name = "NAME|HASH", value_parser = name_or_hash)]
         which: String,
     },
+    /// What an author does.
+    #[command(flatten)]
+    Author(AuthorCommand),
 }
 
 pub(super) async fn run(global: &Global, printer: &Printer, command: PluginCommand) -> Result<()> {
@@ -84,6 +88,7 @@ pub(super) async fn run(global: &Global, printer: &Printer, command: PluginComma
         PluginCommand::Audit(arguments) => audit::run(global, *arguments).await.map(|_| ()),
         PluginCommand::Build { dirs, out } => build(&config, printer, dirs, out),
         PluginCommand::Version(command) => versions::run(&client, printer, command).await,
+        PluginCommand::Author(command) => author::run(&config, printer, command).await,
         PluginCommand::Revoke { which } => {
             let path = format!("/plugins/{which}/revoke");
             let done: Done = client.act(Method::POST, &path).await?;

@@ -5,6 +5,7 @@
 pub(crate) const COMMANDS: &str = "\
 Examples:
   jackfield serve --demo                          look at a working broker, with stand-in upstreams
+  jackfield plugin new weather                    begin a plugin of your own
   jackfield plugin build                          build ./plugins/* into plugins_dir
   jackfield plugin audit weather.wasm             look at a component that nobody trusts yet
   jackfield serve --approve-plugins               serve, and approve what lies there now

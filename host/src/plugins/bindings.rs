@@ -5,4 +5,6 @@ wasmtime::component::bindgen!({
     world: "capability",
     // A call may be left at a tick and go on in another thread: `lane.rs`.
     exports: { default: async },
+    // The test kit reads and writes the contract's own types: `alone/`.
+    additional_derives: [serde::Serialize, serde::Deserialize],
 });

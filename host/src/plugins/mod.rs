@@ -10,8 +10,10 @@
 //! decide whether it goes live, on the `stage`; `operate` is what the operator
 //! says about it; `versions` keeps what was live, and `history` what happened;
 //! `live` asks it, by way of `call` and `lane`; `convert` stands between the
-//! contract's types and ours. `component` builds one.
+//! contract's types and ours. `component` builds one; `alone` asks
+//! one without a host, for its author.
 
+pub mod alone;
 pub mod audit;
 mod authority;
 mod bindings;

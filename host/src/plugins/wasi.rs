@@ -51,7 +51,7 @@ pub(crate) fn is_inert(import: &str) -> bool {
 }
 
 /// A linker that knows every WASI interface of [`is_inert`].
-pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<CallState>> {
+pub(crate) fn linker<T: WasiView + 'static>(engine: &Engine) -> wasmtime::Result<Linker<T>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     // The crate's own clock would wait in real time, for as long as a plugin
@@ -59,12 +59,9 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<CallState>> {
     linker.allow_shadowing(true);
     let mut clock = linker.instance("wasi:clocks/monotonic-clock@0.2.12")?;
     for name in ["subscribe-instant", "subscribe-duration"] {
-        clock.func_wrap(
-            name,
-            |mut store: StoreContextMut<'_, CallState>, (_,): (u64,)| {
-                Ok((over_at_once(store.data_mut())?,))
-            },
-        )?;
+        clock.func_wrap(name, |mut store: StoreContextMut<'_, T>, (_,): (u64,)| {
+            Ok((over_at_once(store.data_mut())?,))
+        })?;
     }
     linker.allow_shadowing(false);
     Ok(linker)
@@ -96,20 +93,24 @@ impl Inert {
             table,
         }
     }
-}
 
-impl WasiView for CallState {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        let inert = self.inert();
+    /// As the crate's own functions look at it.
+    pub(crate) fn view(&mut self) -> WasiCtxView<'_> {
         WasiCtxView {
-            ctx: &mut inert.context,
-            table: &mut inert.table,
+            ctx: &mut self.context,
+            table: &mut self.table,
         }
     }
 }
 
-fn over_at_once(state: &mut CallState) -> wasmtime::Result<Resource<DynPollable>> {
-    let table = &mut state.inert().table;
+impl WasiView for CallState {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        self.inert().view()
+    }
+}
+
+fn over_at_once(state: &mut impl WasiView) -> wasmtime::Result<Resource<DynPollable>> {
+    let table = state.ctx().table;
     let over = table.push(Over)?;
     subscribe(table, over)
 }
