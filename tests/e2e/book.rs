@@ -39,17 +39,10 @@ async fn every_listing_of_the_authors_page_holds() {
     let tools = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(BINARY, tools.path().join("jackfield")).unwrap();
     share_builds(Path::new(BINARY), &folder.path().join("weather-target"));
-    let path = format!(
-        "{}:{}",
-        tools.path().display(),
-        std::env::var("PATH").unwrap()
-    );
-    // The page's project builds where those of other tests do.
     let shell = Command::new("bash")
         .arg("-c")
         .arg(script(&listings, tools.path()))
         .current_dir(folder.path())
-        .env("PATH", path)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
@@ -128,9 +121,9 @@ fn listings(page: &str) -> Vec<Listing> {
 /// One script, so that folders and variables last from one listing to the next.
 fn script(listings: &[Listing], folder: &Path) -> String {
     let printed = folder.join("printed");
-    let printed = printed.display();
+    let (printed, tools) = (printed.display(), folder.display());
     let mut script = format!(
-        "set -euo pipefail\n{FUNCTIONS}\nstarted=()\ntrap 'kill \"${{started[@]}}\" 2>/dev/null || true' EXIT\nprinted={printed}\n"
+        "set -euo pipefail\n{FUNCTIONS}\nstarted=()\ntrap 'kill \"${{started[@]}}\" 2>/dev/null || true' EXIT\nprinted={printed}\nPATH={tools}:$PATH\n"
     );
     let mut listings = listings.iter().peekable();
     while let Some(listing) = listings.next() {

@@ -43,9 +43,12 @@ pub fn create(
     let name = project::name(name, reserved)?;
     let folder = parent.join(name.as_str());
     // Made and not looked for: nobody else can make it in between.
-    fs::create_dir(&folder).map_err(|cause| match cause.kind() {
-        ErrorKind::AlreadyExists => CreateError::Taken(folder.clone()),
-        _ => file_error(&folder, cause),
+    fs::create_dir(&folder).map_err(|cause| {
+        if cause.kind() == ErrorKind::AlreadyExists {
+            CreateError::Taken(folder.clone())
+        } else {
+            file_error(&folder, cause)
+        }
     })?;
     let files = project::files(&name, name.as_str(), world, language);
     write(&folder, &files)?;

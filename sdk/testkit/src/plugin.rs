@@ -75,7 +75,9 @@ impl Plugin {
                 "{} is no plugin that a host would load: {reason}",
                 component.display()
             )),
-            other => fail(&format!("jackfield said, out of turn: {other:?}")),
+            other @ (Hears::Need(_) | Hears::Decided(_) | Hears::Mistake(_)) => {
+                fail(&format!("jackfield said, out of turn: {other:?}"))
+            }
         };
         note("(load)", std::slice::from_ref(&ready.cost));
         Self {
@@ -131,10 +133,12 @@ impl Plugin {
                 }
                 Hears::Decided(told) => {
                     note(&test(), &told.costs);
-                    return Decided::new(told);
+                    return Decided::new(*told);
                 }
                 Hears::Mistake(reason) => fail(&reason),
-                other => fail(&format!("jackfield said, out of turn: {other:?}")),
+                other @ (Hears::Ready(_) | Hears::NoPlugin(_)) => {
+                    fail(&format!("jackfield said, out of turn: {other:?}"))
+                }
             }
         }
     }

@@ -26,7 +26,7 @@ pub(crate) enum Hears {
     /// It must know something first.
     Need(Need),
     /// It has decided.
-    Decided(Told),
+    Decided(Box<Told>),
     /// What was asked or answered makes no sense.
     Mistake(String),
 }
@@ -50,7 +50,7 @@ pub(crate) struct Told {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     /// The plugin decided, and the host would do it.
-    Plan(Plan),
+    Plan(Box<Plan>),
     /// The host refuses it by itself: no route, not served, the rule.
     Host {
         /// The status.

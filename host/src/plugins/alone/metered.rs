@@ -89,7 +89,7 @@ impl Metered {
             decisions.call_describe(&mut store).await
         };
         let said = said.await;
-        self.called("describe", &mut store, said)
+        self.called("describe", &store, said)
     }
 
     /// Asks a fresh instance for a request's words.
@@ -105,7 +105,7 @@ impl Metered {
             Ok((world, words))
         };
         let said = said.await;
-        let Called { said, cost } = self.called("scopes", &mut store, said);
+        let Called { said, cost } = self.called("scopes", &store, said);
         let said = said.map(|(world, words)| (Instance { store, world }, words));
         Called { said, cost }
     }
@@ -137,7 +137,7 @@ impl Metered {
             decisions.call_resume(&mut store, state, answers).await
         };
         let said = said.await;
-        self.called("resume", &mut store, said)
+        self.called("resume", &store, said)
     }
 
     fn fuel(&self) -> u64 {
@@ -162,7 +162,7 @@ impl Metered {
     fn called<T>(
         &self,
         function: &'static str,
-        store: &mut Store<State>,
+        store: &Store<State>,
         said: wasmtime::Result<T>,
     ) -> Called<T> {
         let left = store.get_fuel().unwrap_or_default();
