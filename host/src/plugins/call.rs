@@ -268,7 +268,7 @@ impl Runner {
         if !self.is_pure {
             return None;
         }
-        let said = self.lane.here(call, |error| is_interrupt(error))?;
+        let said = self.lane.here(call, is_interrupt)?;
         Some(said.map_err(|error| self.limits().fault(&error)))
     }
 
