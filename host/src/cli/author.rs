@@ -195,12 +195,12 @@ async fn dev(config: &Config, printer: &Printer, dir: &Path, out: Option<PathBuf
 }
 
 /// What becomes of a component that `dev` has built: it lies in its place
-/// already, by one rename. A host reads its folder when it starts.
+/// already, by one rename, and a running host looks there each second.
 fn hand_over(printer: &Printer, built: &Built) -> Result<()> {
     printer.answer(&serde_json::json!({ "built": built.path }), || {
         format!(
-            "built {}; a host reads its plugins folder when it starts, so start it again: \
-             jackfield serve --approve-plugins",
+            "built {}; a running host takes it up if that is in its plugins folder: \
+             `jackfield plugin pending` says what waits for your yes",
             built.path.display()
         )
     })
