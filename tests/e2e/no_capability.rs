@@ -14,7 +14,7 @@ const WORDS: [&str; 8] = [
     "fountain",
     "/llm",
     "/decide",
-    "\"decide",
+    "\"decide\"",
     "x-api-key",
 ];
 

@@ -6,9 +6,13 @@
 //! An end of file after that is never taken for a clean one.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -16,6 +20,19 @@ use tokio_rustls::client::TlsStream;
 pub(super) struct UpstreamIo {
     transport: Transport,
     write_broken: bool,
+    look: Look,
+}
+
+/// Asks a socket, at its next read, whether its peer has ended it: the runtime
+/// tells that only a moment after it has happened.
+#[derive(Clone, Default)]
+pub(super) struct Look(Arc<AtomicBool>);
+
+impl Look {
+    /// Has the next read look. Only where nothing is expected to come.
+    pub(super) fn ask(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 enum Transport {
@@ -28,6 +45,7 @@ impl UpstreamIo {
         Self {
             transport: Transport::Plain(stream),
             write_broken: false,
+            look: Look::default(),
         }
     }
 
@@ -35,7 +53,24 @@ impl UpstreamIo {
         Self {
             transport: Transport::Tls(Box::new(stream)),
             write_broken: false,
+            look: Look::default(),
         }
+    }
+
+    /// What has its next read look.
+    pub(super) fn look(&self) -> Look {
+        self.look.clone()
+    }
+
+    /// Whether anything has come on a socket on which nothing should have: its
+    /// end, or what is no answer to anybody.
+    fn has_ended(&self) -> bool {
+        let stream = match &self.transport {
+            Transport::Plain(stream) => stream,
+            Transport::Tls(stream) => stream.get_ref().0,
+        };
+        let peeked = SockRef::from(stream).peek(&mut [MaybeUninit::uninit()]);
+        !peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     fn written(&mut self, outcome: io::Result<usize>, length: usize) -> io::Result<usize> {
@@ -64,6 +99,9 @@ impl AsyncRead for UpstreamIo {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.look.0.swap(false, Ordering::Relaxed) && self.has_ended() {
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         ready!(match &mut self.transport {
             Transport::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
@@ -139,8 +177,32 @@ impl AsyncWrite for UpstreamIo {
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+    use futures_util::FutureExt;
+
     use super::*;
     use crate::relay::tests::line::{Upstream, within};
+
+    #[tokio::test]
+    async fn an_end_is_seen_before_the_runtime_has_told_it() {
+        let upstream = Upstream::start().await;
+        for asked in [false, true] {
+            let stream = TcpStream::connect(upstream.address()).await.unwrap();
+            let line = upstream.accept().await;
+            let mut io = UpstreamIo::plain(stream);
+            let mut byte = [0; 1];
+            assert!(io.read(&mut byte).now_or_never().is_none());
+            // Nothing has come: it looks, and goes on.
+            io.look().ask();
+            assert!(io.read(&mut byte).now_or_never().is_none());
+            drop(line);
+            // Nothing is awaited here, so the runtime knows of nothing yet.
+            if asked {
+                io.look().ask();
+            }
+            let read = io.read(&mut byte).now_or_never();
+            assert_eq!(read.map(|read| read.unwrap()), asked.then_some(0));
+        }
+    }
 
     #[tokio::test]
     async fn an_end_after_a_failed_write_is_no_clean_end() {

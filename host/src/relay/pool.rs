@@ -163,9 +163,10 @@ impl Pool {
                 }));
             }
         }
-        // One that the upstream has closed meanwhile hands its request back
-        // before a byte of it is sent.
-        while let Some(idle) = kept.idle.pop() {
+        // One that the upstream has closed meanwhile would take the request
+        // and break off.
+        while let Some(mut idle) = kept.idle.pop() {
+            idle.drive.look();
             if idle.sender.is_ready() && idle.since.elapsed() < self.0.limits.idle {
                 return Some(Checkout::Http1(Http1 {
                     sender: idle.sender,
@@ -207,6 +208,7 @@ impl Pool {
         if dialed.http2 {
             return self.adopt_http2(key, dialed).await;
         }
+        let look = dialed.io.look();
         let (sender, connection) = http1::Builder::new()
             .max_buf_size(128 * 1024)
             .handshake(TokioIo::new(dialed.io))
@@ -218,7 +220,10 @@ impl Pool {
         Ok(Checkout::Http1(Http1 {
             sender,
             reused: false,
-            drive: Drive::Here(Box::new(connection)),
+            drive: Drive::Here {
+                connection: Box::new(connection),
+                look,
+            },
             home: Arc::downgrade(&self.0),
             key: key.clone(),
         }))
@@ -378,7 +383,7 @@ impl Kept {
     /// Closes what is unused for too long; false when nothing is left.
     fn prune(&mut self, limit: Duration) -> bool {
         self.idle.retain_mut(|idle| {
-            idle.drive.catch_up();
+            idle.drive.look();
             !idle.sender.is_closed() && idle.since.elapsed() < limit
         });
         self.shared.retain(|shared| {

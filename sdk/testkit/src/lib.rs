@@ -23,13 +23,13 @@
 //! `jackfield` on the path and has it build the component first.
 
 mod ask;
-mod decided;
+mod outcome;
 mod plugin;
 mod script;
 mod wire;
 
 pub use crate::ask::{Ask, delete, get, post, put, request};
-pub use crate::decided::{Cost, Decided};
+pub use crate::outcome::{Cost, Decided};
 pub use crate::plugin::Plugin;
 pub use crate::script::Script;
 

@@ -11,7 +11,7 @@ use jackfield_sdk::contract::{Answers, Need};
 use serde::Serialize;
 
 use crate::ask::Ask;
-use crate::decided::{Cost, Decided};
+use crate::outcome::{Cost, Decided};
 use crate::script::{Script, fail};
 use crate::wire::{Hears, Ready, Says};
 

@@ -5,7 +5,7 @@ use jackfield_sdk::contract::{Answers, Need, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::ask::Ask;
-use crate::decided::Cost;
+use crate::outcome::Cost;
 
 /// From the kit.
 #[derive(Serialize)]

@@ -161,12 +161,12 @@ fn compared(comparison: &Comparison, lines: &mut Vec<String>) {
         })),
     }
     let apart = match comparison.apart {
-        0 => "decides the same".to_owned(),
-        apart => format!("decides {apart} differently"),
+        0 => "nothing differs".to_owned(),
+        apart => format!("{apart} decisions differ"),
     };
     lines.push(line(
         "behaviour",
-        &format!("on {} requests it {apart}", comparison.asked),
+        &format!("over {} requests, {apart}", comparison.asked),
     ));
     for example in &comparison.examples {
         lines.push(line("on", &example.request));

@@ -1,4 +1,4 @@
-//! One request at a component alone, walked as `chant/decide.rs` walks it: the
+//! One request at a component alone, walked as `chant` walks one: the
 //! rule, what its words reach, its needs, its plan, each held to the host's
 //! own checks. What the host would do with the plan is not done.
 

@@ -4,7 +4,7 @@
 //! Nothing here is on the way of a request: the engine meters instead of
 //! looking at a clock, so that a test gives the same answer on every machine.
 //! In reading order: `answer` is the conversation, `wire` what is said in it,
-//! `judge` walks a request as `chant/decide.rs` does, `set` lays out the world
+//! `judge` walks a request as `chant` does, `set` lays out the world
 //! that a test describes, `metered` runs the component.
 
 mod answer;

@@ -5,6 +5,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::plugins::testing::component;
 
+/// What belongs to the component that is asked, and not to the host.
+fn of_plugin(what: &str) -> Value {
+    let all: Value =
+        serde_json::from_str(include_str!("../../../../../tests/data/alone.json")).unwrap();
+    all[what].clone()
+}
+
 /// What is said to the kit when it says this.
 async fn said(bytes: &[u8], lines: &[Value]) -> Vec<Value> {
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -18,11 +25,7 @@ async fn said(bytes: &[u8], lines: &[Value]) -> Vec<Value> {
 }
 
 fn ask(change: impl FnOnce(&mut Value)) -> Value {
-    let mut ask = json!({
-        "method": "POST", "path": "/llm/anthropic/v1/messages", "headers": [], "body": [],
-        "time": 0, "settings": "{}", "box_name": "box", "declared": ["agent"],
-        "upstreams": [{"name": "anthropic", "kind": "api-key"}], "secrets": [], "withheld": [],
-    });
+    let mut ask = of_plugin("ask");
     change(&mut ask);
     json!({ "ask": ask })
 }
@@ -40,8 +43,8 @@ async fn a_request_is_judged_and_measured() {
     let decided = &first["decided"];
     assert_eq!(decided["words"], json!(["agent"]));
     let forward = &decided["outcome"]["plan"]["action"]["Forward"];
-    assert_eq!(forward["to"], json!({ "Upstream": "anthropic" }));
-    assert_eq!(forward["credential"], "upstream/anthropic/general");
+    assert_eq!(forward["to"], of_plugin("to"));
+    assert_eq!(forward["credential"], of_plugin("credential"));
     let costs = decided["costs"].as_array().unwrap();
     let functions: Vec<&str> = costs
         .iter()
@@ -59,8 +62,8 @@ async fn the_hosts_own_rules_hold() {
     let asked = [
         ask(|ask| ask["declared"] = json!([])),
         ask(|ask| ask["path"] = json!("/elsewhere")),
-        ask(|ask| ask["path"] = json!("/llm/anthropic/../v1/messages")),
-        ask(|ask| ask["withheld"] = json!(["upstream:anthropic"])),
+        ask(|ask| ask["path"] = of_plugin("climbs")),
+        ask(|ask| ask["withheld"] = of_plugin("withheld")),
     ];
     let lines = said(&component("inference"), &asked).await;
     let status = |line: usize| lines[line]["decided"]["outcome"]["host"]["status"].clone();
@@ -77,7 +80,7 @@ async fn what_makes_no_sense_is_said() {
         ask(|ask| ask["settings"] = json!("[]")),
         ask(|ask| ask["withheld"] = json!(["journal"])),
         ask(|ask| ask["path"] = json!("llm")),
-        ask(|ask| ask["upstreams"] = json!([{"name": "anthropic", "kind": "gold"}])),
+        ask(|ask| ask["upstreams"] = of_plugin("no_kind")),
     ];
     let lines = said(&component("inference"), &asked).await;
     assert_eq!(lines.len(), 1 + asked.len());
