@@ -338,6 +338,7 @@ impl Host {
     }
 
     /// The most memory that it has held so far, in bytes.
+    /// A later one can be a little less: the system notes a peak late.
     ///
     /// # Panics
     /// When the system does not tell.
