@@ -9,9 +9,9 @@ use clap::Subcommand;
 
 use crate::author::{self, Language, Noted, Sources, World};
 use crate::chant::routes::RESERVED;
-use crate::cli::plugin::target_dir;
+use crate::cli::plugin::{out_folder, target_dir};
 use crate::cli::print::{Printer, table};
-use crate::config::{Config, prepare_state_dir};
+use crate::config::Config;
 use crate::plugins::alone;
 use crate::plugins::component::{self, Built};
 
@@ -157,15 +157,7 @@ fn costs(noted: &[Noted]) -> String {
 }
 
 async fn dev(config: &Config, printer: &Printer, dir: &Path, out: Option<PathBuf>) -> Result<()> {
-    let out = match out {
-        Some(out) => out,
-        None => {
-            if config.plugins_dir.starts_with(&config.state_dir) {
-                prepare_state_dir(&config.state_dir)?;
-            }
-            config.plugins_dir.clone()
-        }
-    };
+    let out = out_folder(config, out)?;
     let dirs = vec![dir.to_owned()];
     let target = target_dir(&dirs);
     let mut sources =

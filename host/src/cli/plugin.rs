@@ -168,16 +168,7 @@ fn build(
     } else {
         dirs
     };
-    let out = match out {
-        Some(out) => out,
-        None => {
-            // Made by the same hand as at start, so that it is closed to others.
-            if config.plugins_dir.starts_with(&config.state_dir) {
-                prepare_state_dir(&config.state_dir)?;
-            }
-            config.plugins_dir.clone()
-        }
-    };
+    let out = out_folder(config, out)?;
     let mut say = |line: &str| printer.note(line);
     let built = component::build(&dirs, &target_dir(&dirs), &out, &mut say)?;
     let paths: Vec<String> = built
@@ -230,6 +221,18 @@ pub(crate) fn crates_under(folder: &Path) -> Result<Vec<PathBuf>> {
         .collect();
     crates.sort();
     Ok(crates)
+}
+
+/// Where components are put: the plugins folder, unless another one is named.
+pub(super) fn out_folder(config: &Config, named: Option<PathBuf>) -> Result<PathBuf> {
+    if let Some(named) = named {
+        return Ok(named);
+    }
+    // Made by the same hand as at start, so that it is closed to others.
+    if config.plugins_dir.starts_with(&config.state_dir) {
+        prepare_state_dir(&config.state_dir)?;
+    }
+    Ok(config.plugins_dir.clone())
 }
 
 #[cfg(test)]
