@@ -20,7 +20,7 @@ use crate::plugins::bindings::exports::jackfield::plugin::decisions::{
 use crate::plugins::engine::Machine;
 use crate::plugins::error::Fault;
 use crate::plugins::functions::Functions;
-use crate::plugins::lane::{Call, Lane, SLICE, millis, ticks};
+use crate::plugins::lane::{Call, Doubt, Lane, SLICE, computed, millis, ticks};
 use crate::plugins::wasi::Inert;
 use crate::rules::manifest::WantedLimits;
 
@@ -31,7 +31,7 @@ const MOST_WAITING: usize = 1024;
 pub(crate) const MOST_HANDLES: usize = 256;
 const MOST_TABLE_ELEMENTS: usize = 10_000;
 
-/// After this many ticks a call is left, to go on elsewhere.
+/// After this many ticks a call is looked at, and left where it computes.
 const FIRST_SLICE: u64 = 2;
 
 /// A compiled component that can be asked.
@@ -144,8 +144,7 @@ impl Runner {
     }
 
     fn scopes_here(&self, request: &Request) -> wasmtime::Result<Scoped> {
-        let mut store = self.store();
-        store.set_epoch_deadline(FIRST_SLICE);
+        let mut store = self.store_here();
         let itself = self.functions.instantiate_here(&mut store)?;
         let scopes = self.functions.scopes(&mut store, itself)?;
         let (words,) = scopes.call(&mut store, (request,))?;
@@ -220,6 +219,7 @@ impl Runner {
     fn route_here(&self, instance: &mut Instance, caller: &Caller) -> wasmtime::Result<wit::Step> {
         let store = &mut instance.store;
         store.set_epoch_deadline(FIRST_SLICE);
+        store.data_mut().doubt = Doubt::default();
         let route = self.functions.route(store, instance.itself)?;
         let (step,) = route.call(store, (&instance.request, caller))?;
         Ok(step)
@@ -253,8 +253,7 @@ impl Runner {
     }
 
     fn resume_here(&self, state: &[u8], answers: &Answers) -> wasmtime::Result<wit::Step> {
-        let mut store = self.store();
-        store.set_epoch_deadline(FIRST_SLICE);
+        let mut store = self.store_here();
         let itself = self.functions.instantiate_here(&mut store)?;
         let resume = self.functions.resume(&mut store, itself)?;
         let (step,) = resume.call(&mut store, (state, answers))?;
@@ -290,6 +289,20 @@ impl Runner {
         store
     }
 
+    /// A store for a call on this thread, which ends where it runs on.
+    fn store_here(&self) -> Store<CallState> {
+        let mut store = self.store();
+        store.set_epoch_deadline(FIRST_SLICE);
+        store.epoch_deadline_callback(|mut context| {
+            Ok(if context.data_mut().doubt.look(computed()) {
+                UpdateDeadline::Interrupt
+            } else {
+                UpdateDeadline::Continue(1)
+            })
+        });
+        store
+    }
+
     fn fresh(&self) -> (Store<CallState>, Limits) {
         let mut store = self.store();
         store.epoch_deadline_callback(|mut context| {
@@ -312,6 +325,17 @@ impl Runner {
         }
     }
 
+    /// A place that is free now: mostly there is one.
+    fn free_slot(&self) -> Option<Slot> {
+        let own = Arc::clone(&self.share).try_acquire_owned();
+        let own = own.ok()?;
+        let all = Arc::clone(&self.machine.instances).try_acquire_owned();
+        Some(Slot {
+            _own: own,
+            _all: all.ok()?,
+        })
+    }
+
     async fn slot(&self) -> Result<Slot, Fault> {
         let acquire = async {
             // The share first: a plugin that has used up its own does not
@@ -323,6 +347,9 @@ impl Runner {
                 _all: all.ok()?,
             })
         };
+        if let Some(slot) = self.free_slot() {
+            return Ok(slot);
+        }
         let waiting = Waiting::count(&self.waiting);
         if waiting.before > MOST_WAITING {
             return Err(Fault::Busy);
@@ -401,6 +428,7 @@ pub(crate) struct CallState {
     memory: usize,
     memory_left: usize,
     ticks_left: u64,
+    doubt: Doubt,
     inert: Option<Box<Inert>>,
 }
 
@@ -410,6 +438,7 @@ impl CallState {
             memory: limits.memory,
             memory_left: limits.memory,
             ticks_left: 0,
+            doubt: Doubt::default(),
             inert: None,
         }
     }

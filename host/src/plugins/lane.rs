@@ -1,15 +1,18 @@
 //! Where a plugin's code runs.
 //!
-//! A decision takes some 25 µs, and another 30 where both its calls are handed
+//! A decision takes some 20 µs, and another 30 where both its calls are handed
 //! to another thread and waited for. So a call begins on the thread that asks.
-//! At its second tick (1 to 2 ms) it is left where it is, and goes on in the
-//! blocking pool, a slice at a time: calls that run on take turns at a few
-//! threads, and those of one plugin at half of these. So an async thread is
-//! held for 2 ms at most, and a call that took longer only because the machine
-//! is busy is done at its next turn, however many loops run beside it.
+//! Where it still computes after its second tick (1 to 2 ms), it is left, and
+//! goes on in the blocking pool, a slice at a time: calls that run on take turns
+//! at a few threads, and those of one plugin at half of these. So an async
+//! thread is held for 3 ms at most, and a call that took longer only because
+//! the machine is busy is done at its next turn, however many loops run beside
+//! it.
 //!
 //! A plugin that has just run on begins in the blocking pool as well for a
-//! while, so that it cannot take 2 ms of an async thread again and again.
+//! while, so that it cannot take an async thread's time again and again. A call
+//! that did not run while others had the core has not run on: on a busy machine
+//! that happens to every plugin all the time.
 //!
 //! A call that nobody waits for any more is dropped, whole and with its store,
 //! at the end of its slice.
@@ -21,6 +24,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Semaphore;
 
 use crate::plugins::engine::{Machine, TICK};
@@ -185,6 +189,28 @@ impl Lane {
     }
 }
 
+/// Whether a call still computes at its second tick, or had to stand still.
+#[derive(Debug, Default)]
+pub(crate) struct Doubt {
+    /// What its thread had computed when it was first looked at.
+    since: Option<Duration>,
+}
+
+impl Doubt {
+    /// Looks at a call whose thread has computed for so long; says whether it
+    /// runs on.
+    pub(crate) fn look(&mut self, computed: Duration) -> bool {
+        let since = *self.since.get_or_insert(computed);
+        computed.saturating_sub(since) >= TICK / 2
+    }
+}
+
+/// For how long this thread has computed since it was made.
+pub(crate) fn computed() -> Duration {
+    let told = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(told).unwrap_or_default()
+}
+
 /// Whole ticks in a stretch of time, at least one.
 pub(crate) fn ticks(time: Duration) -> u64 {
     (millis(time) / millis(TICK).max(1)).max(1)
@@ -219,6 +245,30 @@ mod tests {
             slices -= 1;
             Poll::Pending
         }))
+    }
+
+    #[test]
+    fn a_call_that_stood_still_has_not_run_on() {
+        let ms = Duration::from_millis;
+        // What a thread has computed at each tick from the second one on.
+        let check = |ticks: &[Duration], expected: Option<usize>| {
+            let mut doubt = Doubt::default();
+            let left = ticks.iter().position(|computed| doubt.look(*computed));
+            assert_eq!(left, expected, "{ticks:?}");
+        };
+        check(&[ms(7), ms(8)], Some(1));
+        check(&[ms(7), ms(7), ms(7), ms(7)], None);
+        check(&[ms(7), ms(7), ms(7), ms(8)], Some(3));
+        let little = Duration::from_micros(200);
+        check(
+            &[
+                ms(7),
+                ms(7) + little,
+                ms(7) + 2 * little,
+                ms(7) + 3 * little,
+            ],
+            Some(3),
+        );
     }
 
     #[tokio::test]
