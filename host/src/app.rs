@@ -22,7 +22,7 @@ use crate::chant::{
     self, Chant, KeepLimits, LimitSettings, LogLimits, Patience, RoomLimits, Upstreams, routes,
 };
 use crate::config::{self, Config};
-use crate::listen::{ListenSettings, Listener, TlsSettings};
+use crate::listen::{ListenSettings, Listener, TlsSettings, Workers};
 use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins};
 use crate::relay::{Destination, ExtraCa, OwnListeners, Relay, RelaySettings};
 use crate::store::{self, SledSettings, Store};
@@ -66,8 +66,17 @@ pub async fn serve(
     config::prepare_state_dir(&config.state_dir)?;
     // The address comes first: a host that cannot listen touches no record.
     let listener = Listener::bind(config.listen, tls(&config), listen_settings(&config)).await?;
+    let workers = Workers::start().context("the threads that serve requests did not start")?;
     let store = store::open_sled(&config.state_dir.join("store"), SledSettings::default())?;
-    let served = with_store(config, options, shutdown, ready, listener, store.clone()).await;
+    let served = with_store(
+        config,
+        options,
+        shutdown,
+        ready,
+        (listener, &workers),
+        store.clone(),
+    );
+    let served = served.await;
     store.close().await;
     served
 }
@@ -77,7 +86,7 @@ async fn with_store(
     options: ServeOptions,
     shutdown: CancellationToken,
     ready: impl FnOnce(&Running),
-    listener: Listener,
+    (listener, workers): (Listener, &Workers),
     store: Arc<dyn Store>,
 ) -> Result<()> {
     let key = match &options.vault_key {
@@ -170,7 +179,7 @@ async fn with_store(
     let drain = config.limits.drain;
     let (admin_ended, ()) = tokio::join!(
         within_drain(&mut admin, shutdown.clone(), drain),
-        listener.serve(service, shutdown, drain),
+        listener.serve(service, workers, shutdown, drain),
     );
     // It ends with `shutdown`, but not in the middle of a compilation.
     watching.abort();

@@ -16,6 +16,7 @@ pub mod cli;
 pub mod config;
 pub mod conformance;
 pub mod demo;
+pub mod fleeting;
 pub mod lease;
 pub mod listen;
 pub mod plugins;

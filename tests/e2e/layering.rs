@@ -5,20 +5,25 @@ use std::collections::BTreeSet;
 use jackfield_tests::sources::{self, Source};
 
 /// Each layer and the layers that it may name.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("rules", &[]),
+    ("fleeting", &[]),
     ("lease", &[]),
     ("telemetry", &["rules", "config"]),
     ("config", &["rules"]),
     ("listen", &["rules", "telemetry"]),
     ("store", &["rules", "telemetry"]),
-    ("vault", &["rules", "lease", "telemetry", "store"]),
+    (
+        "vault",
+        &["rules", "fleeting", "lease", "telemetry", "store"],
+    ),
     ("plugins", &["rules", "lease", "telemetry", "store"]),
     ("relay", &["rules", "lease", "telemetry", "vault"]),
     (
         "chant",
         &[
             "rules",
+            "fleeting",
             "lease",
             "telemetry",
             "listen",
@@ -57,6 +62,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
 
 const EVERYTHING: &[&str] = &[
     "rules",
+    "fleeting",
     "lease",
     "telemetry",
     "config",

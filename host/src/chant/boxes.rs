@@ -3,14 +3,17 @@
 //! memory, driven by the store's watch.
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use crate::chant::effects;
+use crate::fleeting::Fleeting;
 use crate::lease::Tenure;
 use crate::rules::names::BoxName;
+use crate::rules::scrub::Matcher;
 use crate::rules::token::{BoxToken, TokenHash};
 use crate::store::mirror::{Mirror, Mirrored};
 use crate::store::{Batch, Change, Condition, Event, Record, Revision, Store, StoreError, record};
@@ -50,11 +53,22 @@ pub struct Known {
     /// How many requests it may have under way.
     pub slots: Arc<Semaphore>,
     token: TokenHash,
+    /// What finds its token in any form, while it sends requests.
+    finder: Fleeting<Matcher>,
     /// When its record last changed.
     revision: Revision,
 }
 
 impl Known {
+    /// What finds this box's token: the one that it was known by.
+    pub(super) fn finder(&self, token: &BoxToken) -> Arc<Matcher> {
+        let compile = || Ok::<_, Infallible>(Matcher::of_token(token));
+        match self.finder.get_or_try(compile) {
+            Ok(finder) => finder,
+            Err(never) => match never {},
+        }
+    }
+
     /// Holds as long as there is a box of this name.
     pub(super) fn there(&self) -> Condition {
         Condition::Present(key(&self.name))
@@ -314,6 +328,7 @@ impl BoxTable {
                 |known| known.slots.clone(),
             ),
             token,
+            finder: Fleeting::default(),
             revision,
         }))
     }

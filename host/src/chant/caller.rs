@@ -9,6 +9,7 @@ use http::request::Parts;
 use crate::chant::boxes::{Boxes, Known};
 use crate::chant::visitor::Turn;
 use crate::lease::Lease;
+use crate::relay::ShownToken;
 use crate::rules::identify::{self, Shown};
 use crate::rules::manifest::TokenPlace;
 use crate::rules::names::BoxName;
@@ -118,6 +119,14 @@ impl Caller {
     /// The box as it stood when it was identified.
     pub(super) fn known(&self) -> &Arc<Known> {
         &self.known
+    }
+
+    /// The token it showed, with what finds it wherever it must not go.
+    pub(super) fn shown(&self) -> ShownToken<'_> {
+        ShownToken {
+            token: &self.token,
+            finder: self.known.finder(&self.token),
+        }
     }
 
     /// The token it showed.

@@ -285,7 +285,7 @@ impl Chant {
         let sealed = relay::seal_call(
             &call,
             &destination,
-            caller.token(),
+            &caller.shown(),
             credential_headers,
             &self.0.parts.vault,
         )

@@ -210,7 +210,7 @@ impl Chant {
                     forward,
                     &destination,
                     head,
-                    caller.token(),
+                    &caller.shown(),
                     &hidden,
                     policy,
                     &self.0.parts.vault,

@@ -179,12 +179,13 @@ impl Peer {
         loop {
             tokio::select! {
                 biased;
-                outcome = connection.as_mut() => return End::Served(outcome),
-                () = &mut left => return End::Cut,
+                // First: an answer that is given from now on says so.
                 () = self.shutdown.cancelled(), if !finishing => {
                     finishing = true;
                     finish(connection.as_mut());
                 }
+                outcome = connection.as_mut() => return End::Served(outcome),
+                () = &mut left => return End::Cut,
                 () = traffic.asked_to_leave(), if !leaving => {
                     if !traffic.is_in_use() {
                         return End::Cut;

@@ -2,7 +2,7 @@
 //! and connections, and an end without loss. It knows no protocol above HTTP.
 //!
 //! In reading order: [`Listener`] accepts, `crowd` has room for so many,
-//! `connection` serves one peer, `sniff` tells which HTTP it speaks, `socket`
+//! [`Workers`] have a thread for it, `connection` serves one peer, `sniff` tells which HTTP it speaks, `socket`
 //! knows when it has left.
 
 mod body;
@@ -14,6 +14,7 @@ mod socket;
 mod tests;
 mod tls;
 mod traffic;
+mod workers;
 
 use std::future::Future;
 use std::io;
@@ -23,7 +24,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use http::{Request, Response};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,7 @@ use crate::listen::traffic::Traffic;
 
 pub use crate::listen::body::{InboundBody, ResponseBody};
 pub use crate::listen::tls::TlsSettings;
+pub use crate::listen::workers::Workers;
 
 /// Any error of a body that somebody else made.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -143,10 +145,15 @@ impl Listener {
         self.open.clone()
     }
 
-    /// Serves until `shutdown`, then finishes what is in flight within
-    /// `drain`, then cuts what is left.
-    pub async fn serve<S, F>(self, service: S, shutdown: CancellationToken, drain: Duration)
-    where
+    /// Serves on these threads until `shutdown`, then finishes what is in
+    /// flight within `drain`, then cuts what is left.
+    pub async fn serve<S, F>(
+        self,
+        service: S,
+        workers: &Workers,
+        shutdown: CancellationToken,
+        drain: Duration,
+    ) where
         S: Fn(Request<InboundBody>) -> F + Clone + Send + Sync + Unpin + 'static,
         F: Future<Output = Response<ResponseBody>> + Send + 'static,
     {
@@ -173,10 +180,18 @@ impl Listener {
                 shutdown: shutdown.clone(),
             };
             let service = service.clone();
-            connections.spawn(async move {
-                peer.serve(stream, traffic, service).await;
-                drop(place);
-            });
+            // It leaves the runtime that accepts, and its events with it.
+            let (Ok(stream), Some(seat)) = (stream.into_std(), workers.seat()) else {
+                continue;
+            };
+            let runtime = seat.runtime();
+            let served = async move {
+                if let Ok(stream) = TcpStream::from_std(stream) {
+                    peer.serve(stream, traffic, service).await;
+                }
+                drop((place, seat));
+            };
+            connections.spawn_on(served, &runtime);
         }
         // Nobody new; whoever connects now is told so by the system.
         drop(self.listener);
@@ -188,7 +203,7 @@ impl Listener {
 }
 
 /// Waits for a connection; none when accepting failed.
-async fn accept(listener: &TcpListener) -> Option<tokio::net::TcpStream> {
+async fn accept(listener: &TcpListener) -> Option<TcpStream> {
     match listener.accept().await {
         Ok((stream, _)) => Some(stream),
         Err(error) => {

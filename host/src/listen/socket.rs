@@ -89,7 +89,7 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         loop {
             ready!(self.stream.poll_read_ready(context))?;
-            match self.stream.try_read_buf(buffer) {
+            match self.read_some(buffer) {
                 Ok(read) => {
                     if read > 0 {
                         self.traffic.received();
@@ -104,6 +104,22 @@ impl AsyncRead for Socket {
 }
 
 impl Socket {
+    /// Reads what is there. A read that leaves room has taken everything, and
+    /// the runtime is told so at once: another read to find that out would cost
+    /// each request a call of the system.
+    fn read_some(&self, buffer: &mut ReadBuf<'_>) -> io::Result<usize> {
+        let mut read = None;
+        let looked = self.stream.try_io(Interest::READABLE, || {
+            match read.insert(self.stream.try_read_buf(buffer)) {
+                // Said of what was known before the read: what has come since
+                // is told anew.
+                Ok(1..) if buffer.remaining() > 0 => Err(io::ErrorKind::WouldBlock.into()),
+                Ok(_) | Err(_) => Ok(()),
+            }
+        });
+        read.unwrap_or_else(|| looked.map(|()| 0))
+    }
+
     fn poll_send(
         &self,
         context: &mut Context<'_>,

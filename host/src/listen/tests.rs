@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::listen::{
-    InboundBody, ListenError, ListenSettings, Listener, ResponseBody, TlsSettings,
+    InboundBody, ListenError, ListenSettings, Listener, ResponseBody, TlsSettings, Workers,
 };
 use crate::relay::tests::line::{LONG, Line, field, within};
 
@@ -63,7 +63,11 @@ impl Server {
             }
         };
         let shutdown = CancellationToken::new();
-        let served = tokio::spawn(listener.serve(service, shutdown.clone(), drain));
+        let until = shutdown.clone();
+        let served = tokio::spawn(async move {
+            let workers = Workers::start().unwrap();
+            listener.serve(service, &workers, until, drain).await;
+        });
         Self {
             address,
             asked,
@@ -184,7 +188,13 @@ async fn a_refusal_without_a_pause_closes_and_takes_in_what_still_comes() {
         drop(request);
         Response::new(ResponseBody::full("refused"))
     };
-    tokio::spawn(listener.serve(refuse, CancellationToken::new(), Duration::ZERO));
+    tokio::spawn(async move {
+        let workers = Workers::start().unwrap();
+        let never = CancellationToken::new();
+        listener
+            .serve(refuse, &workers, never, Duration::ZERO)
+            .await;
+    });
     let mut line = Line::connect(address).await;
     line.send("POST / HTTP/1.1\r\nHost: b\r\nContent-Length: 1000000\r\n\r\n")
         .await;

@@ -30,7 +30,7 @@ const TARGET: &str = "wasm32-unknown-unknown";
 const STACK: &str = "-C link-arg=-zstack-size=65536";
 
 const PROFILE: [&str; 5] = [
-    "profile.release.opt-level=\"s\"",
+    "profile.release.opt-level=3",
     "profile.release.lto=true",
     "profile.release.strip=true",
     "profile.release.panic=\"abort\"",

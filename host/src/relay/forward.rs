@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING};
 use http::response::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
+};
 use http_body::Body;
 use hyper::body::Incoming;
 
@@ -24,6 +26,9 @@ use crate::relay::upload::{Activity, RequestBody, StopUpload, Upload};
 use crate::relay::upload_guard::UploadFault;
 use crate::rules::origin::Scheme;
 use crate::rules::{codings, headers};
+
+/// What HTTP/2 has no place for: it says it otherwise (RFC 9113, 8.2.2).
+const OF_HTTP1: [HeaderName; 3] = [HOST, CONNECTION, TRANSFER_ENCODING];
 
 /// An answer whose head has been read.
 pub(super) struct Answered {
@@ -211,42 +216,33 @@ fn framed(
     } else {
         Version::HTTP_11
     };
-    let mut framing = HeaderMap::new();
-    if !http2 {
-        if let Ok(host) = HeaderValue::from_str(&origin.authority()) {
-            framing.insert(HOST, host);
+    let headers = request.headers_mut();
+    // A request that was handed back brings the framing of its first try, which
+    // may have been for the other version.
+    if http2 {
+        *headers = headers::kept(headers, |name, _| !OF_HTTP1.contains(name));
+    } else {
+        if !headers.contains_key(HOST)
+            && let Ok(host) = HeaderValue::from_str(&origin.authority())
+        {
+            headers.insert(HOST, host);
         }
         if streams && !known {
-            framing.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
         if sealed.takes_trailers {
-            framing.insert(CONNECTION, HeaderValue::from_static("te"));
+            headers.insert(CONNECTION, HeaderValue::from_static("te"));
         }
     }
     if empty && [Method::POST, Method::PUT, Method::PATCH].contains(&method) {
-        framing.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
     if sealed.takes_trailers {
-        framing.insert(TE, HeaderValue::from_static("trailers"));
+        headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     if let (Some(trailer), true) = (&sealed.trailer, streams && !known) {
-        framing.insert(TRAILER, trailer.clone());
+        headers.insert(TRAILER, trailer.clone());
     }
-    // A request that was handed back brings the framing of its first try.
-    let ours = [
-        HOST,
-        CONNECTION,
-        CONTENT_LENGTH,
-        TE,
-        TRAILER,
-        TRANSFER_ENCODING,
-    ];
-    for (name, value) in request.headers() {
-        if !ours.contains(name) {
-            framing.append(name.clone(), value.clone());
-        }
-    }
-    *request.headers_mut() = framing;
     request
 }
 

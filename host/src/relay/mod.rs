@@ -36,17 +36,17 @@ use crate::relay::pool::Pool;
 use crate::relay::tls::Clients;
 use crate::rules::allow::AllowRule;
 use crate::rules::origin::Origin;
-use crate::rules::plan::{CredentialKey, CredentialKind};
-use crate::rules::secret::Secret;
+use crate::rules::plan::CredentialKey;
 
 pub use crate::relay::body::RelayBody;
 pub use crate::relay::call::{CallLimits, CallRoom};
 pub use crate::relay::connect::{OwnListeners, Resolver};
 pub use crate::relay::failure::{BodyBroken, RelayFailure, SealRefusal};
 pub use crate::relay::pool::PoolLimits;
-pub use crate::relay::seal::{HeaderPolicy, SealedRequest, seal_call, seal_forward};
+pub use crate::relay::seal::{HeaderPolicy, SealedRequest, ShownToken, seal_call, seal_forward};
 pub use crate::relay::tls::{ExtraCa, TlsError};
 pub use crate::relay::upload::RequestBody;
+pub use crate::vault::OpenedValue;
 
 /// Any error of a body that somebody else made.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -75,18 +75,7 @@ pub trait OpenValue: Send + Sync {
     ///
     /// # Errors
     /// When there is none, or it does not open.
-    fn open_value(&self, key: &CredentialKey) -> Result<OpenedValue, ValueUnavailable>;
-}
-
-/// A credential's value, opened to be sealed into one request.
-#[derive(Debug)]
-pub struct OpenedValue {
-    /// The value.
-    pub value: Secret,
-    /// What sort of value it is.
-    pub kind: CredentialKind,
-    /// The only origin that it may be sent to.
-    pub bound_to: Origin,
+    fn open_value(&self, key: &CredentialKey) -> Result<Arc<OpenedValue>, ValueUnavailable>;
 }
 
 /// A value that cannot be opened.

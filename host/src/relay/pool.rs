@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::runtime::{self, Handle};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
@@ -18,7 +19,7 @@ use crate::relay::connect::Dialed;
 use crate::relay::drive::Drive;
 use crate::relay::failure::RelayFailure;
 use crate::relay::upload::Upload;
-use crate::rules::origin::Origin;
+use crate::rules::origin::{Origin, Scheme};
 use crate::rules::plan::CredentialKey;
 
 /// What two requests must have in common to use one connection.
@@ -48,7 +49,9 @@ impl Default for PoolLimits {
     fn default() -> Self {
         Self {
             idle: Duration::from_secs(60),
-            idle_per_key: 32,
+            // As many as a burst had in use at once: one that is closed here is
+            // dialed again in a moment.
+            idle_per_key: 1024,
             streams: 64,
             stream_window: 512 * 1024,
         }
@@ -66,12 +69,18 @@ struct Inner {
 
 #[derive(Default)]
 struct Kept {
-    idle: Vec<Idle>,
+    /// Those that lie unused, apart for each thread that is told their events.
+    idle: Vec<Shelf>,
     shared: Vec<Shared>,
     /// Whether the last connection was of the sort that is not shared.
     unshared: bool,
     /// Whoever dials what may turn out to be shared holds this.
     turn: Option<Arc<tokio::sync::Mutex<()>>>,
+}
+
+struct Shelf {
+    runtime: Option<runtime::Id>,
+    idle: Vec<Idle>,
 }
 
 struct Idle {
@@ -103,6 +112,8 @@ pub(super) struct Http1 {
     pub(super) sender: http1::SendRequest<Upload>,
     pub(super) reused: bool,
     pub(super) drive: Drive,
+    /// Where its events are told.
+    runtime: Option<runtime::Id>,
     home: Weak<Inner>,
     key: PoolKey,
 }
@@ -163,15 +174,17 @@ impl Pool {
                 }));
             }
         }
-        // One that the upstream has closed meanwhile would take the request
-        // and break off.
-        while let Some(mut idle) = kept.idle.pop() {
+        let here = here();
+        while let Some((runtime, mut idle)) = kept.take(here, key.origin.scheme) {
+            // One that the upstream has closed meanwhile would take the request
+            // and break off.
             idle.drive.look();
             if idle.sender.is_ready() && idle.since.elapsed() < self.0.limits.idle {
                 return Some(Checkout::Http1(Http1 {
                     sender: idle.sender,
                     reused: true,
                     drive: idle.drive,
+                    runtime,
                     home: Arc::downgrade(&self.0),
                     key: key.clone(),
                 }));
@@ -224,6 +237,7 @@ impl Pool {
                 connection: Box::new(connection),
                 look,
             },
+            runtime: here(),
             home: Arc::downgrade(&self.0),
             key: key.clone(),
         }))
@@ -341,13 +355,12 @@ impl Http1 {
         };
         let mut all = lock(&home.kept);
         let kept = all.entry(self.key).or_default();
-        if kept.idle.len() < home.limits.idle_per_key {
-            kept.idle.push(Idle {
-                sender: self.sender,
-                drive: self.drive,
-                since: Instant::now(),
-            });
-        }
+        let idle = Idle {
+            sender: self.sender,
+            drive: self.drive,
+            since: Instant::now(),
+        };
+        kept.keep(self.runtime, idle, home.limits.idle_per_key);
         drop(all);
         home.sweep();
     }
@@ -380,11 +393,53 @@ impl Inner {
 }
 
 impl Kept {
+    /// The connection used last of those whose events this thread is told.
+    /// Another thread's wakes this one from there for each step, which is still
+    /// less than the greetings of TLS take, and more than a plain dial does.
+    fn take(
+        &mut self,
+        here: Option<runtime::Id>,
+        scheme: Scheme,
+    ) -> Option<(Option<runtime::Id>, Idle)> {
+        let mut shelves = self.idle.iter_mut();
+        let own = shelves.find(|shelf| shelf.runtime == here);
+        if let Some(idle) = own.and_then(|shelf| shelf.idle.pop()) {
+            return Some((here, idle));
+        }
+        if scheme == Scheme::Http {
+            return None;
+        }
+        let mut others = self.idle.iter_mut();
+        others.find_map(|shelf| Some((shelf.runtime, shelf.idle.pop()?)))
+    }
+
+    fn keep(&mut self, runtime: Option<runtime::Id>, idle: Idle, most: usize) {
+        if self
+            .idle
+            .iter()
+            .map(|shelf| shelf.idle.len())
+            .sum::<usize>()
+            >= most
+        {
+            return;
+        }
+        match self.idle.iter_mut().find(|shelf| shelf.runtime == runtime) {
+            Some(shelf) => shelf.idle.push(idle),
+            None => self.idle.push(Shelf {
+                runtime,
+                idle: vec![idle],
+            }),
+        }
+    }
+
     /// Closes what is unused for too long; false when nothing is left.
     fn prune(&mut self, limit: Duration) -> bool {
-        self.idle.retain_mut(|idle| {
-            idle.drive.look();
-            !idle.sender.is_closed() && idle.since.elapsed() < limit
+        self.idle.retain_mut(|shelf| {
+            shelf.idle.retain_mut(|idle| {
+                idle.drive.look();
+                !idle.sender.is_closed() && idle.since.elapsed() < limit
+            });
+            !shelf.idle.is_empty()
         });
         self.shared.retain(|shared| {
             let unused = shared.load.streams.load(Ordering::Relaxed) == 0
@@ -400,6 +455,11 @@ impl Kept {
         }
         !(self.idle.is_empty() && self.shared.is_empty() && self.turn.is_none())
     }
+}
+
+/// The runtime of this thread.
+fn here() -> Option<runtime::Id> {
+    Handle::try_current().ok().map(|handle| handle.id())
 }
 
 /// A poisoned lock still guards whole values: nothing is half done under it.

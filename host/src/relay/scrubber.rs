@@ -19,14 +19,14 @@ pub(super) struct Scrubber {
 }
 
 impl Scrubber {
-    /// Compiles a value, and what stands in its place.
-    pub(super) fn new(value: &[u8], with: &[u8]) -> Option<Arc<Self>> {
-        Some(Arc::new(Self {
-            matcher: Arc::new(Matcher::new(value)?),
+    /// Puts together what finds a value and what stands in its place.
+    pub(super) fn new(matcher: Arc<Matcher>, value: &[u8], with: &[u8]) -> Arc<Self> {
+        Arc::new(Self {
+            matcher,
             lowered: Zeroizing::new(value.to_ascii_lowercase()),
             with: Zeroizing::new(with.to_vec()),
             instead: Instead::text(with),
-        }))
+        })
     }
 
     /// Headers in which the value does not stand: in a field's value it is
@@ -47,7 +47,7 @@ impl Scrubber {
 
     /// Whether field names, which are in lower case, hold the value.
     pub(super) fn is_named_in(&self, names: &[u8]) -> bool {
-        memchr::memmem::find(names, &self.lowered).is_some()
+        names.len() >= self.lowered.len() && memchr::memmem::find(names, &self.lowered).is_some()
     }
 
     /// Begins to search a body.

@@ -30,6 +30,9 @@ use crate::rules::token::{BoxToken, TOKEN_LENGTH, holds_token_shape};
 /// What RFC 3986 lets stand unencoded anywhere.
 const UNRESERVED: &[u8] = b"-_.~";
 
+/// How many headers may be added to address and frame a request.
+const FRAMING: usize = 6;
+
 /// What stands for a token when a head is searched for what is left of it.
 const BLANK: &[u8] = b"*";
 
@@ -43,11 +46,20 @@ pub struct HeaderPolicy {
     pub cookies: bool,
 }
 
+/// The token that a request shows, and what finds it in any form.
+pub struct ShownToken<'caller> {
+    /// The token.
+    pub token: &'caller BoxToken,
+    /// What finds it.
+    pub finder: Arc<Matcher>,
+}
+
 /// A request with its credential in it. No `Debug` and no `Clone`: it is sent
 /// once, or dropped.
 pub struct SealedRequest {
     pub(super) method: Method,
     pub(super) target: PathAndQuery,
+    /// With `Host` first and nothing else that frames the message.
     pub(super) headers: HeaderMap,
     /// The `Trailer` header to make anew, should the body have trailers.
     pub(super) trailer: Option<HeaderValue>,
@@ -69,17 +81,18 @@ pub fn seal_forward(
     forward: Checked<Forward>,
     destination: &Destination,
     head: &Parts,
-    caller_token: &BoxToken,
+    caller: &ShownToken<'_>,
     credential_headers: &[HeaderName],
     policy: HeaderPolicy,
     values: &(impl OpenValue + ?Sized),
 ) -> Result<SealedRequest, SealRefusal> {
     let forward = forward.into_inner();
-    let draft = Draft::new(forward.outbound, destination, caller_token, &head.headers)?;
+    let draft = Draft::new(forward.outbound, destination, caller, &head.headers)?;
     let stand_in = draft.places_stand_in();
     let hop = headers::connection_names(&head.headers);
-    let token = caller_token.as_str().as_bytes();
-    let mut received = headers::kept(&head.headers, |name, value| {
+    let token = caller.token.as_str().as_bytes();
+    let mut received = addressed(destination, head.headers.keys_len());
+    headers::add_kept(&mut received, &head.headers, |name, value| {
         // `Connection` cannot take away the place where the value goes.
         let is_place = || stand_in && swap_in_header(value.as_bytes(), token, BLANK).is_some();
         is_passed(name, destination, policy.cookies)
@@ -114,18 +127,29 @@ pub fn seal_forward(
 pub fn seal_call(
     call: &Checked<Call>,
     destination: &Destination,
-    caller_token: &BoxToken,
+    caller: &ShownToken<'_>,
     credential_headers: &[HeaderName],
     values: &(impl OpenValue + ?Sized),
 ) -> Result<SealedRequest, SealRefusal> {
     let call = call.get();
     // A plugin was shown neither grants nor an encoded body.
     let received = HeaderMap::new();
-    let draft = Draft::new(call.outbound.clone(), destination, caller_token, &received)?;
-    let said = headers::kept(&call.headers, |name, _| {
+    let draft = Draft::new(call.outbound.clone(), destination, caller, &received)?;
+    let mut said = addressed(destination, call.headers.keys_len());
+    headers::add_kept(&mut said, &call.headers, |name, _| {
         is_passed(name, destination, false) && !is_credential(name, credential_headers)
     });
     draft.seal(said, &[], credential_headers, values, HIDDEN)
+}
+
+/// A head that says whom it is for, first of all (RFC 9110, 7.2), with room for
+/// so many headers, and for those that frame it.
+fn addressed(destination: &Destination, room: usize) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(room + FRAMING);
+    if let Ok(host) = HeaderValue::from_str(&destination.origin.authority()) {
+        headers.insert(HOST, host);
+    }
+    headers
 }
 
 /// The grants that a request shows.
@@ -160,7 +184,7 @@ struct Draft<'a> {
     destination: &'a Destination,
     token: &'a [u8],
     /// The token, and the grants that the request showed.
-    hidden: Matcher,
+    hidden: Arc<Matcher>,
     /// How the request's body is encoded.
     codings: Vec<Coding>,
 }
@@ -169,23 +193,26 @@ impl<'a> Draft<'a> {
     fn new(
         outbound: Outbound,
         destination: &'a Destination,
-        caller_token: &'a BoxToken,
+        caller: &ShownToken<'a>,
         received: &HeaderMap,
     ) -> Result<Self, SealRefusal> {
-        let path = format!(
-            "{}{}",
-            destination.base_path.trim_end_matches('/'),
-            outbound.path
-        );
+        let path = match destination.base_path.trim_end_matches('/') {
+            "" => outbound.path,
+            base => [base, &outbound.path].concat(),
+        };
         if !path.starts_with('/') {
             return Err(SealRefusal::IllegalPlan("a path"));
         }
         if !allows(&destination.allow, &outbound.method, path.as_bytes()) {
             return Err(SealRefusal::NotAllowed);
         }
-        let token = caller_token.as_str().as_bytes();
+        let token = caller.token.as_str().as_bytes();
         let mut hidden = vec![token];
         hidden.extend(grants(received));
+        let hidden = match hidden.as_slice() {
+            [_] => caller.finder.clone(),
+            more => Arc::new(Matcher::of(more).ok_or(SealRefusal::IllegalPlan("a token"))?),
+        };
         Ok(Self {
             method: outbound.method,
             path,
@@ -193,7 +220,7 @@ impl<'a> Draft<'a> {
             credential: outbound.credential,
             destination,
             token,
-            hidden: Matcher::of(&hidden).ok_or(SealRefusal::IllegalPlan("a token"))?,
+            hidden,
             codings: codings::request_codings(received)?,
         })
     }
@@ -236,7 +263,11 @@ impl<'a> Draft<'a> {
                     self.place(&mut headers, &placement, value, credential_headers)?;
                 }
                 codings::ask_for_plain(&mut headers);
-                Scrubber::new(value, replacement)
+                let finder = opened
+                    .finder
+                    .get_or_init(|| Matcher::new(value).map(Arc::new));
+                let finder = finder.clone();
+                finder.map(|finder| Scrubber::new(finder, value, replacement))
             }
             None => {
                 headers::edit(&mut headers, edits);
@@ -253,7 +284,7 @@ impl<'a> Draft<'a> {
             extra_ca: self.destination.extra_ca.clone(),
             upload_rules: Arc::new(UploadRules {
                 credential_headers: credential_headers.to_vec(),
-                hidden: Arc::new(self.hidden),
+                hidden: self.hidden,
                 codings: self.codings,
             }),
             scrubber,
@@ -267,7 +298,7 @@ impl<'a> Draft<'a> {
         &self,
         key: &CredentialKey,
         values: &(impl OpenValue + ?Sized),
-    ) -> Result<OpenedValue, SealRefusal> {
+    ) -> Result<Arc<OpenedValue>, SealRefusal> {
         let opened = values.open_value(key).map_err(|_| SealRefusal::Unopened)?;
         if opened.bound_to != self.destination.origin {
             return Err(SealRefusal::Moved);
@@ -389,7 +420,7 @@ fn text(bytes: Vec<u8>) -> Result<String, SealRefusal> {
 /// Path and query, byte for byte: what a parser would change is refused.
 fn path_and_query(path: &str, query: Option<&str>) -> Result<PathAndQuery, SealRefusal> {
     let whole = match query {
-        Some(query) => format!("{path}?{query}"),
+        Some(query) => [path, "?", query].concat(),
         None => path.to_owned(),
     };
     PathAndQuery::try_from(whole.as_str())

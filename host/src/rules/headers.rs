@@ -91,12 +91,21 @@ pub fn connection_names(headers: &HeaderMap) -> Vec<HeaderName> {
 #[must_use]
 pub fn kept(headers: &HeaderMap, keep: impl Fn(&HeaderName, &HeaderValue) -> bool) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(headers.keys_len());
+    add_kept(&mut out, headers, keep);
+    out
+}
+
+/// Adds the headers that are kept, in count, order and bytes.
+pub fn add_kept(
+    out: &mut HeaderMap,
+    headers: &HeaderMap,
+    keep: impl Fn(&HeaderName, &HeaderValue) -> bool,
+) {
     for (name, value) in headers {
         if keep(name, value) {
             out.append(name.clone(), value.clone());
         }
     }
-    out
 }
 
 /// Whether the sender reads trailers.

@@ -230,6 +230,12 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 }
 
 fn in_value(value: &[u8]) -> impl Iterator<Item = BoxToken> + use<> {
+    // No spelling is shorter than the token itself.
+    let value = if value.len() < TOKEN_LENGTH {
+        b""
+    } else {
+        value
+    };
     let plain = tokens(value);
     let basic = decoded_basic(value).map_or_else(Vec::new, |decoded| tokens(&decoded));
     let encoded = if plain.is_empty() && std::str::from_utf8(value).is_ok() {

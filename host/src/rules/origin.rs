@@ -100,16 +100,20 @@ impl Origin {
     /// scheme's own.
     #[must_use]
     pub fn authority(&self) -> String {
-        let host = if self.host.contains(':') {
-            format!("[{}]", self.host)
-        } else {
-            self.host.clone()
-        };
-        if self.port == self.scheme.default_port() {
-            host
-        } else {
-            format!("{host}:{}", self.port)
+        let is_address = self.host.contains(':');
+        let mut text = String::with_capacity(self.host.len() + "[]:65535".len());
+        if is_address {
+            text.push('[');
         }
+        text.push_str(&self.host);
+        if is_address {
+            text.push(']');
+        }
+        if self.port != self.scheme.default_port() {
+            text.push(':');
+            text.push_str(&self.port.to_string());
+        }
+        text
     }
 
     /// The address, when the host is a literal.

@@ -17,6 +17,9 @@ pub fn is_plain(path: &[u8]) -> bool {
         if !is_plain_as_written(&text) {
             return false;
         }
+        if !text.contains(&b'%') {
+            return true;
+        }
         let decoded: Cow<'_, [u8]> = percent_decode(&text).collect::<Vec<u8>>().into();
         if decoded == text {
             return true;

@@ -22,6 +22,7 @@ use aho_corasick::packed::{Config, MatchKind, Searcher};
 use aho_corasick::{AhoCorasick, Span};
 
 use crate::rules::scrub::needle::{ByteSet, Needle};
+use crate::rules::token::BoxToken;
 
 pub use crate::rules::scrub::stream::{Instead, Scrub};
 pub use crate::rules::scrub::text::{find_maybe_encoded, percent_decoded, percent_encoded, splice};
@@ -38,6 +39,8 @@ pub struct Matcher {
     compiled: OnceLock<Starts>,
     /// Which bytes stand in any form.
     bytes: ByteSet,
+    /// How long the shortest form is; no spelling of one is shorter.
+    shortest: usize,
     /// Whether `+` may stand for a byte of a form: for a space.
     spaced: bool,
 }
@@ -66,42 +69,51 @@ impl Matcher {
         Self::of(&[value])
     }
 
+    /// Compiles the forms of a box's token.
+    #[must_use]
+    pub fn of_token(token: &BoxToken) -> Self {
+        Self::made_of(Needle::forms(token.as_str().as_bytes()))
+    }
+
     /// Compiles the forms of several values; none when there is nothing to
     /// look for.
     #[must_use]
     pub fn of(values: &[&[u8]]) -> Option<Self> {
-        let needles: Vec<Needle> = values
-            .iter()
-            .flat_map(|value| Needle::forms(value))
-            .collect();
-        if needles.is_empty() {
-            return None;
-        }
+        let forms = values.iter().flat_map(|value| Needle::forms(value));
+        let needles: Vec<Needle> = forms.collect();
+        (!needles.is_empty()).then(|| Self::made_of(needles))
+    }
+
+    fn made_of(needles: Vec<Needle>) -> Self {
         let (mut first, mut second) = (ByteSet::default(), ByteSet::default());
         let mut bytes = ByteSet::default();
         for needle in &needles {
             needle.add_to(&mut bytes);
             needle.add_beginning_to(&mut first, &mut second);
         }
-        Some(Self {
+        Self {
             spaced: bytes.holds(b' '),
+            shortest: needles.iter().map(Needle::length).min().unwrap_or(0),
             bytes,
             first,
             second,
             needles,
             compiled: OnceLock::new(),
-        })
+        }
     }
 
     /// Whether a value stands in a text in any form.
     #[must_use]
     pub fn finds(&self, text: &[u8]) -> bool {
-        !self.scan(text).ranges.is_empty()
+        text.len() >= self.shortest && !self.scan(text).ranges.is_empty()
     }
 
     /// The text with each match replaced; none when there is no match.
     #[must_use]
     pub fn replace(&self, text: &[u8], with: &[u8]) -> Option<Vec<u8>> {
+        if text.len() < self.shortest {
+            return None;
+        }
         let ranges = merge(self.scan(text).ranges);
         (!ranges.is_empty()).then(|| splice(text, &ranges, with))
     }

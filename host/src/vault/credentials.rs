@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use crate::fleeting::Fleeting;
 use crate::lease::Tenure;
 use crate::rules::names::{BoxName, CredentialName, UpstreamName};
 use crate::rules::origin::Origin;
@@ -287,7 +288,8 @@ pub(super) fn read(
         kind,
         box_name: box_name.clone(),
         origin: origin.clone(),
-        value: STANDARD.decode(stored.sealed).ok()?.into(),
+        value: STANDARD.decode(stored.sealed).ok()?,
+        opened: Fleeting::default(),
     };
     let record = CredentialRecord {
         upstream: UpstreamName::parse(upstream).ok()?,

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use crate::fleeting::Fleeting;
 use crate::lease::Tenure;
 use crate::rules::names::{BoxName, CredentialName, SecretName, UpstreamName};
 use crate::rules::origin::Origin;
@@ -13,16 +14,17 @@ use crate::store::mirror::Mirrored;
 use crate::store::{Event, Record, Revision};
 use crate::vault::credentials::Payers;
 use crate::vault::{
-    AmbiguousCredential, CredentialRecord, SecretRecord, check, credentials, secrets,
+    AmbiguousCredential, CredentialRecord, OpenedValue, SecretRecord, check, credentials, secrets,
 };
 
 /// A sealed value and what its record says it is for.
-#[derive(Clone)]
 pub(super) struct Sealed {
     pub(super) kind: CredentialKind,
     pub(super) box_name: Option<BoxName>,
     pub(super) origin: Origin,
-    pub(super) value: Arc<[u8]>,
+    pub(super) value: Vec<u8>,
+    /// The value, out of its seal, while requests use it.
+    pub(super) opened: Fleeting<OpenedValue>,
 }
 
 /// Everything held, by the key it lies under in the store.
@@ -31,8 +33,8 @@ pub(super) struct Held(RwLock<State>);
 
 #[derive(Default)]
 struct State {
-    secrets: BTreeMap<Vec<u8>, (Arc<SecretRecord>, Sealed)>,
-    credentials: BTreeMap<Vec<u8>, (Arc<CredentialRecord>, Sealed)>,
+    secrets: BTreeMap<Vec<u8>, (Arc<SecretRecord>, Arc<Sealed>)>,
+    credentials: BTreeMap<Vec<u8>, (Arc<CredentialRecord>, Arc<Sealed>)>,
     /// The credentials again, as a request looks for them.
     payers: HashMap<UpstreamName, Payers>,
 }
@@ -88,7 +90,7 @@ impl Held {
         }
     }
 
-    pub(super) fn sealed(&self, key: &CredentialKey) -> Option<Sealed> {
+    pub(super) fn sealed(&self, key: &CredentialKey) -> Option<Arc<Sealed>> {
         let state = self.read();
         let found = match key {
             CredentialKey::Secret { box_name, name } => {
@@ -159,7 +161,7 @@ impl State {
                 None => {}
             }
             self.secrets
-                .insert(key.to_vec(), (Arc::new(record), sealed));
+                .insert(key.to_vec(), (Arc::new(record), Arc::new(sealed)));
         } else if let Some((mut record, sealed)) = credentials::read(key, value, revision) {
             match &before {
                 Some(Before::Credential(old)) if old.stands_for(&record) => {
@@ -171,7 +173,8 @@ impl State {
             let record = Arc::new(record);
             let payers = self.payers.entry(record.upstream.clone()).or_default();
             payers.add(&record);
-            self.credentials.insert(key.to_vec(), (record, sealed));
+            self.credentials
+                .insert(key.to_vec(), (record, Arc::new(sealed)));
         } else if key != check::KEY {
             before.iter().for_each(Before::cut);
             let key = String::from_utf8_lossy(key);

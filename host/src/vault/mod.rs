@@ -7,11 +7,12 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::rules::names::{BoxName, CredentialName, SecretName, UpstreamName};
 use crate::rules::origin::Origin;
 use crate::rules::plan::{CredentialKey, CredentialKind};
+use crate::rules::scrub::Matcher;
 use crate::rules::secret::Secret;
 use crate::store::mirror::Mirror;
 use crate::store::{Batch, Change, Condition, Record, Store, StoreError};
@@ -52,7 +53,8 @@ struct Inner {
     mirror: Mirror,
 }
 
-/// A value, out of its seal. Neither cloned nor shown.
+/// A value, out of its seal, shared by the requests that use it now. Neither
+/// cloned nor shown.
 pub struct OpenedValue {
     /// The value.
     pub value: Secret,
@@ -60,6 +62,22 @@ pub struct OpenedValue {
     pub kind: CredentialKind,
     /// The only origin it may be sent to.
     pub bound_to: Origin,
+    /// What finds it in answers, once the file that seals requests has compiled
+    /// that.
+    pub finder: OnceLock<Option<Arc<Matcher>>>,
+}
+
+impl OpenedValue {
+    /// A value and what it is for.
+    #[must_use]
+    pub fn new(value: Secret, kind: CredentialKind, bound_to: Origin) -> Self {
+        Self {
+            value,
+            kind,
+            bound_to,
+            finder: OnceLock::new(),
+        }
+    }
 }
 
 impl Vault {
@@ -235,12 +253,13 @@ impl Vault {
         Err(VaultError::Store(StoreError::Conflict))
     }
 
-    /// Opens a value for the file that seals it into a request.
+    /// Opens a value for the file that seals it into a request. It stays open
+    /// while requests use it and for some seconds more.
     ///
     /// # Errors
     /// When none is held, or its record was changed or moved since it was
     /// sealed.
-    pub fn open_value(&self, key: &CredentialKey) -> Result<OpenedValue, VaultError> {
+    pub fn open_value(&self, key: &CredentialKey) -> Result<Arc<OpenedValue>, VaultError> {
         let sealed = self.0.held.sealed(key);
         let sealed = sealed.ok_or_else(|| VaultError::NotHeld { key: key.clone() })?;
         let binding = Binding {
@@ -249,11 +268,10 @@ impl Vault {
             box_name: sealed.box_name.as_ref(),
             origin: &sealed.origin,
         };
-        let value = self.0.sealer.open(&sealed.value, &binding)?;
-        Ok(OpenedValue {
-            value,
-            kind: sealed.kind,
-            bound_to: sealed.origin,
+        sealed.opened.get_or_try(|| {
+            let value = self.0.sealer.open(&sealed.value, &binding)?;
+            let bound_to = sealed.origin.clone();
+            Ok(OpenedValue::new(value, sealed.kind, bound_to))
         })
     }
 

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use crate::fleeting::Fleeting;
 use crate::lease::Tenure;
 use crate::rules::allow::AllowRule;
 use crate::rules::names::{BoxName, SecretName};
@@ -112,7 +113,8 @@ pub(super) fn read(key: &[u8], value: &[u8], revision: Revision) -> Option<(Secr
         kind: CredentialKind::Secret,
         box_name: Some(box_name.clone()),
         origin: origin.clone(),
-        value: STANDARD.decode(stored.sealed).ok()?.into(),
+        value: STANDARD.decode(stored.sealed).ok()?,
+        opened: Fleeting::default(),
     };
     let allow = stored.allow.iter().map(|rule| AllowRule::parse(rule).ok());
     let record = SecretRecord {

@@ -234,7 +234,7 @@ async fn setting_again_replaces_the_value_and_the_address() {
     let short = Secret::new(b"short".to_vec());
     vault.set_secret(moved.clone(), short, true).await.unwrap();
     let opened = vault.open_value(&secret_key("a", "ONE")).unwrap();
-    assert_eq!((opened.value.len(), opened.bound_to), (5, moved.origin));
+    assert_eq!((opened.value.len(), &opened.bound_to), (5, &moved.origin));
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Every sort of answer, cut at every byte, in every coding, is the scrub of
 //! the whole.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
@@ -17,7 +19,11 @@ const TOKEN: &str = "jft_0123456789012345678901234567890123456789012";
 
 fn cleaner(codings: &[Coding]) -> Cleaner {
     Cleaner::new(
-        &Scrubber::new(VALUE.as_bytes(), TOKEN.as_bytes()).unwrap(),
+        &Scrubber::new(
+            Arc::new(Matcher::new(VALUE.as_bytes()).unwrap()),
+            VALUE.as_bytes(),
+            TOKEN.as_bytes(),
+        ),
         codings,
     )
 }

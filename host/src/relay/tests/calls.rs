@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use crate::lease::Lease;
 use crate::relay::decode::tests::{CODINGS, name, whole};
 use crate::relay::tests::line::{Upstream, field, within};
-use crate::relay::tests::stage::{Script, VALUE, relay, token};
+use crate::relay::tests::stage::{Script, VALUE, relay, shown, token};
 use crate::relay::{CallLimits, CallRoom, seal_call};
 use crate::rules::names::SecretName;
 use crate::rules::plan::{Call, CallAnswer, CallFailure, Outbound, Placement, Target};
@@ -71,7 +71,7 @@ async fn call_into(
     let sealed = seal_call(
         &call,
         &script.destination,
-        &token(),
+        &shown(&token()),
         &script.credential_headers,
         &*script.values,
     )

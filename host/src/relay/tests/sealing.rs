@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use crate::relay::tests::stage::{Script, VALUE, Values, head, key, token};
+use crate::relay::tests::stage::{Script, VALUE, Values, head, key, shown, token};
 use crate::relay::{HeaderPolicy, SealRefusal, SealedRequest, seal_call};
 use crate::rules::allow::AllowRule;
 use crate::rules::names::SecretName;
@@ -34,9 +34,16 @@ fn lines(sealed: &SealedRequest) -> Vec<String> {
         .collect()
 }
 
+/// What stands first in whatever is sent.
+const HOST: &str = "host: api.x.test";
+
 fn sealed(script: &Script, target: &str, fields: &[(&str, &str)]) -> (String, Vec<String>) {
     match script.seal(&head(&Method::POST, target, fields)) {
-        Ok(sealed) => (sealed.target.as_str().to_owned(), lines(&sealed)),
+        Ok(sealed) => {
+            let mut lines = lines(&sealed);
+            assert_eq!(lines.remove(0), HOST);
+            (sealed.target.as_str().to_owned(), lines)
+        }
         Err(refusal) => panic!("{}", refusal.message),
     }
 }
@@ -396,6 +403,12 @@ fn a_call_has_no_place_for_a_stand_in() {
         headers: HeaderMap::new(),
         body: bytes::Bytes::new(),
     });
-    let refused = seal_call(&call, &script.destination, &token(), &[], &*script.values);
+    let refused = seal_call(
+        &call,
+        &script.destination,
+        &shown(&token()),
+        &[],
+        &*script.values,
+    );
     assert_eq!(refused.err(), Some(SealRefusal::TokenNowhere));
 }

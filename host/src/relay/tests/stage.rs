@@ -9,10 +9,10 @@ use std::time::Duration;
 use http::{HeaderName, Method, Request, Response};
 
 use crate::lease::Tenure;
-use crate::listen::{InboundBody, ListenSettings, Listener, ResponseBody};
+use crate::listen::{InboundBody, ListenSettings, Listener, ResponseBody, Workers};
 use crate::relay::{
     Destination, HeaderPolicy, OpenValue, OpenedValue, Relay, RelaySettings, RequestBody,
-    SealedRequest, ValueUnavailable, seal_forward,
+    SealedRequest, ShownToken, ValueUnavailable, seal_forward,
 };
 use crate::rules::names::{BoxName, SecretName};
 use crate::rules::origin::Origin;
@@ -21,6 +21,7 @@ use crate::rules::plan::{
 };
 use crate::rules::plan_check::Checked;
 use crate::rules::refusal::Refusal;
+use crate::rules::scrub::Matcher;
 use crate::rules::secret::Secret;
 use crate::rules::token::BoxToken;
 
@@ -29,6 +30,13 @@ pub(crate) const VALUE: &str = "sk-live-0123456789/+=abc";
 
 pub(crate) fn token() -> BoxToken {
     BoxToken::from_random(&[7; 32])
+}
+
+pub(crate) fn shown(token: &BoxToken) -> ShownToken<'_> {
+    ShownToken {
+        token,
+        finder: Arc::new(Matcher::of_token(token)),
+    }
 }
 
 pub(crate) fn key(name: &str) -> CredentialKey {
@@ -42,13 +50,13 @@ pub(crate) fn key(name: &str) -> CredentialKey {
 pub(crate) struct Values(pub(crate) HashMap<CredentialKey, (Vec<u8>, Origin)>);
 
 impl OpenValue for Values {
-    fn open_value(&self, key: &CredentialKey) -> Result<OpenedValue, ValueUnavailable> {
+    fn open_value(&self, key: &CredentialKey) -> Result<Arc<OpenedValue>, ValueUnavailable> {
         let (value, bound_to) = self.0.get(key).ok_or(ValueUnavailable)?;
-        Ok(OpenedValue {
-            value: Secret::new(value.clone()),
-            kind: CredentialKind::Secret,
-            bound_to: bound_to.clone(),
-        })
+        Ok(Arc::new(OpenedValue::new(
+            Secret::new(value.clone()),
+            CredentialKind::Secret,
+            bound_to.clone(),
+        )))
     }
 }
 
@@ -113,7 +121,7 @@ impl Script {
             Checked::unchecked(forward),
             &self.destination,
             head,
-            &token(),
+            &shown(&token()),
             &self.credential_headers,
             self.policy,
             &*self.values,
@@ -153,7 +161,11 @@ impl Broker {
         let address = listener.local_addr();
         let service = move |request| answer(relay.clone(), script.clone(), request);
         let for_ever = tokio_util::sync::CancellationToken::new();
-        tokio::spawn(listener.serve(service, for_ever, Duration::ZERO));
+        tokio::spawn(async move {
+            let workers = Workers::start().unwrap();
+            let never = Duration::ZERO;
+            listener.serve(service, &workers, for_ever, never).await;
+        });
         Self { address }
     }
 }

@@ -105,19 +105,20 @@ fn check_outbound(wanted: Wanted<'_>, bounds: &Bounds<'_>) -> Result<Outbound, P
             "it sends a request on for which it asked no scope word; such a request can only be answered",
         ));
     }
-    let (target, shown) = match wanted.to {
-        SaidTarget::Upstream(name) => (
-            UpstreamName::parse(name).ok().map(Target::Upstream),
-            format!("the upstream {}", quote(name)),
-        ),
-        SaidTarget::Secret(name) => (
-            SecretName::parse(name).ok().map(Target::Secret),
-            format!("the secret {}", quote(name)),
-        ),
+    let target = match wanted.to {
+        SaidTarget::Upstream(name) => UpstreamName::parse(name).ok().map(Target::Upstream),
+        SaidTarget::Secret(name) => SecretName::parse(name).ok().map(Target::Secret),
+    };
+    let out_of_reach = || {
+        let shown = match wanted.to {
+            SaidTarget::Upstream(name) => format!("the upstream {}", quote(name)),
+            SaidTarget::Secret(name) => format!("the secret {}", quote(name)),
+        };
+        beyond(format!("none of the permitted words reaches {shown}"))
     };
     let target = target
         .filter(|target| bounds.reachable.contains(target))
-        .ok_or_else(|| beyond(format!("none of the permitted words reaches {shown}")))?;
+        .ok_or_else(out_of_reach)?;
     let path = match wanted.path {
         SaidPath::Received(segments) => {
             paths::skip_segments(bounds.tail, *segments).ok_or_else(|| {

@@ -96,6 +96,11 @@ impl Needle {
         }
     }
 
+    /// How many bytes it has, spelled as it is.
+    pub(super) fn length(&self) -> usize {
+        self.text.len()
+    }
+
     /// What it begins with, in each alphabet.
     pub(super) fn beginnings(&self) -> impl Iterator<Item = Vec<u8>> + use<> {
         let length = self.text.len().min(BEGINNING);
