@@ -219,15 +219,10 @@ impl Boxes {
     #[must_use]
     pub fn by_token(&self, token: &BoxToken) -> Option<Arc<Known>> {
         let hash = token.hash();
-        // The map finds a candidate by its hash; the comparison that decides
-        // takes the same time wherever two hashes differ.
-        self.table.read(|entries| {
-            entries
-                .by_token
-                .get(&hash)
-                .filter(|known| known.token == hash)
-                .cloned()
-        })
+        // The map's own comparison, the one that decides, takes the same time
+        // wherever two hashes differ.
+        self.table
+            .read(|entries| entries.by_token.get(&hash).cloned())
     }
 
     async fn change(&self, name: &BoxName, edit: impl Fn(&mut StoredBox)) -> Result<(), BoxError> {

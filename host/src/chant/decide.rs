@@ -187,9 +187,8 @@ impl Chant {
                 return Err(needs_a_box(name).into());
             };
             let need = check_need(need, &bounds).map_err(planned)?;
-            let (state, answers) = self
-                .meet(need, name, caller, credential_headers, &offered, &mut held)
-                .await?;
+            let met = self.meet(need, name, caller, credential_headers, &offered, &mut held);
+            let (state, answers) = Box::pin(met).await?;
             let _instance = self.0.limits.instance(name, asking).await?;
             step = plugin.resume(state, answers).await.map_err(Failure::Call)?;
         }
@@ -212,7 +211,9 @@ impl Chant {
         // Without a box there is nothing that could last, and the check of the
         // plan has said so.
         if let Some(caller) = caller {
-            self.make(effects, plugin, caller).await?;
+            if !effects.is_empty() {
+                Box::pin(self.make(effects, plugin, caller)).await?;
+            }
         }
         Ok(plan)
     }

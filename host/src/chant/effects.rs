@@ -28,7 +28,7 @@ pub(super) struct Effects {
 }
 
 impl Effects {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.journal.is_empty() && self.owns.is_empty()
     }
 }
@@ -41,9 +41,6 @@ impl Chant {
         plugin: &PluginName,
         caller: &Caller,
     ) -> Result<(), Failure> {
-        if effects.is_empty() {
-            return Ok(());
-        }
         let box_name = caller.box_name();
         let parts = &self.0.parts;
         let staged = parts

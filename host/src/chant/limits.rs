@@ -135,8 +135,8 @@ impl Limits {
         if let Ok(instance) = share.clone().try_acquire_owned() {
             return Ok(instance);
         }
-        let waited = tokio::time::timeout(self.settings.instance_wait, share.acquire_owned()).await;
-        match waited {
+        let waited = tokio::time::timeout(self.settings.instance_wait, share.acquire_owned());
+        match Box::pin(waited).await {
             Ok(Ok(instance)) => Ok(instance),
             Ok(Err(_)) | Err(_) => {
                 let most = self.instances.most();

@@ -140,7 +140,9 @@ impl Runner {
                 slot,
             });
         }
-        self.scopes_apart(request, slot).await
+        // On the heap, here and below: what is seldom taken would make every
+        // request larger that carries it.
+        Box::pin(self.scopes_apart(request, slot)).await
     }
 
     fn scopes_here(&self, request: &Request) -> wasmtime::Result<Scoped> {
@@ -195,11 +197,19 @@ impl Runner {
                 ..
             } = instance;
             drop(store);
-            instance = self.scopes_apart(request, slot).await?;
+            instance = Box::pin(self.scopes_apart(request, slot)).await?;
             if instance.words != words {
                 return Err(Fault::Trapped("asked again, it named other words"));
             }
         }
+        Box::pin(self.route_apart(instance, caller)).await
+    }
+
+    async fn route_apart(
+        &self,
+        mut instance: Instance,
+        caller: Caller,
+    ) -> Result<wit::Step, Fault> {
         let limits = self.limits();
         let functions = Arc::clone(&self.functions);
         let call = async move {
@@ -235,6 +245,15 @@ impl Runner {
         if let Some(said) = self.here(|| self.resume_here(&state, &answers)) {
             return said;
         }
+        Box::pin(self.resume_apart(state, answers, slot)).await
+    }
+
+    async fn resume_apart(
+        &self,
+        state: Vec<u8>,
+        answers: Answers,
+        slot: Slot,
+    ) -> Result<wit::Step, Fault> {
         let (mut store, limits) = self.fresh();
         let functions = Arc::clone(&self.functions);
         let call = async move {
@@ -337,6 +356,14 @@ impl Runner {
     }
 
     async fn slot(&self) -> Result<Slot, Fault> {
+        match self.free_slot() {
+            Some(slot) => Ok(slot),
+            None => Box::pin(self.next_slot()).await,
+        }
+    }
+
+    /// A place once one is free.
+    async fn next_slot(&self) -> Result<Slot, Fault> {
         let acquire = async {
             // The share first: a plugin that has used up its own does not
             // stand in anybody else's way.
@@ -347,9 +374,6 @@ impl Runner {
                 _all: all.ok()?,
             })
         };
-        if let Some(slot) = self.free_slot() {
-            return Ok(slot);
-        }
         let waiting = Waiting::count(&self.waiting);
         if waiting.before > MOST_WAITING {
             return Err(Fault::Busy);

@@ -162,6 +162,16 @@ impl Relay {
         if let Some(checkout) = kept() {
             return Ok(checkout);
         }
+        // On the heap: it would make every request larger that carries it.
+        Box::pin(self.new_connection(sealed, kept)).await
+    }
+
+    async fn new_connection(
+        &self,
+        sealed: &SealedRequest,
+        kept: impl Fn() -> Option<Checkout>,
+    ) -> Result<Checkout, RelayFailure> {
+        let pool = self.pool();
         // Many requests at once make one shared connection, not many.
         let _turn = match sealed.key.origin.scheme {
             Scheme::Http => None,

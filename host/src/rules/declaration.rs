@@ -275,16 +275,15 @@ pub fn hold_to_rule(
     capability: &CapabilityName,
     words: &[ScopeWord],
 ) -> Result<(), Refusal> {
-    let wanted = words
-        .iter()
-        .map(|word| format!("{:?}", word.as_str()))
-        .collect::<Vec<_>>()
-        .join(" and ");
+    let wanted = || {
+        let quoted = words.iter().map(|word| format!("{:?}", word.as_str()));
+        quoted.collect::<Vec<_>>().join(" and ")
+    };
     let Some(declared) = declared else {
         let words = if words.is_empty() {
             String::new()
         } else {
-            format!(" whose scope lists {wanted}")
+            format!(" whose scope lists {}", wanted())
         };
         return Err(Refusal::forbidden(format!(
             "This box has not reported its declaration, so {capability} is closed to it. Have its steward report \
@@ -301,8 +300,9 @@ pub fn hold_to_rule(
         }
         return Err(Refusal::forbidden(format!(
             "This box declares no {capability} capability brokered by {broker}. Add an entry named \
-             \"{capability}\" with broker \"{broker}\" and {wanted} in its scope to the box block of its \
-             chant.workspace.json."
+             \"{capability}\" with broker \"{broker}\" and {} in its scope to the box block of its \
+             chant.workspace.json.",
+            wanted()
         )));
     };
     match words.iter().find(|word| !entry.words.contains(word)) {

@@ -45,6 +45,8 @@ pub fn shown_token(headers: &HeaderMap, path_and_query: &str, place: &TokenPlace
                 .map_or("", |(_, query)| query);
             let found = headers
                 .values()
+                // No spelling is shorter than the token itself.
+                .filter(|value| value.len() >= TOKEN_LENGTH)
                 .flat_map(|value| in_value(value.as_bytes()))
                 .chain(in_query(query));
             one_of(found.map(Some))
@@ -65,6 +67,8 @@ pub fn stray_tokens(
         .unwrap_or((path_and_query, ""));
     let in_headers = headers
         .iter()
+        // No spelling is shorter than the token itself.
+        .filter(|(_, value)| value.len() >= TOKEN_LENGTH)
         .filter(|(name, _)| *name != AUTHORIZATION && !credential_headers.contains(name))
         .flat_map(|(name, value)| {
             in_value(value.as_bytes()).map(move |token| (format!("the header {name}"), token))
@@ -230,12 +234,6 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 }
 
 fn in_value(value: &[u8]) -> impl Iterator<Item = BoxToken> + use<> {
-    // No spelling is shorter than the token itself.
-    let value = if value.len() < TOKEN_LENGTH {
-        b""
-    } else {
-        value
-    };
     let plain = tokens(value);
     let basic = decoded_basic(value).map_or_else(Vec::new, |decoded| tokens(&decoded));
     let encoded = if plain.is_empty() && std::str::from_utf8(value).is_ok() {
@@ -271,6 +269,9 @@ fn in_query(query: &str) -> impl Iterator<Item = BoxToken> + use<> {
 
 /// Tokens as they stand, or else under one or two layers of percent-encoding.
 fn in_encoded(text: &str) -> impl Iterator<Item = BoxToken> + use<> {
+    if text.len() < TOKEN_LENGTH {
+        return Vec::new().into_iter();
+    }
     let mut found = tokens(text.as_bytes());
     if found.is_empty() {
         found = under_encoding(text.as_bytes());

@@ -17,6 +17,7 @@ mod text;
 
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aho_corasick::packed::{Config, MatchKind, Searcher};
 use aho_corasick::{AhoCorasick, Span};
@@ -27,9 +28,12 @@ use crate::rules::token::BoxToken;
 pub use crate::rules::scrub::stream::{Instead, Scrub};
 pub use crate::rules::scrub::text::{find_maybe_encoded, percent_decoded, percent_encoded, splice};
 
-/// How long a text is that the beginnings of forms are compiled for. Shorter
-/// ones, such as a head's fields, are walked through faster than that is done.
+/// How much is searched before the beginnings of forms are compiled: what
+/// searches less, such as a head's fields, has walked through it by then.
 const COMPILE_FROM: usize = 2048;
+
+/// How long a text is that is not faster walked through in any case.
+const WALK_BELOW: usize = 64;
 
 /// Finds values in all their forms. No `Debug`: it holds the values.
 pub struct Matcher {
@@ -37,6 +41,8 @@ pub struct Matcher {
     first: ByteSet,
     second: ByteSet,
     compiled: OnceLock<Starts>,
+    /// How much was walked through so far.
+    walked: AtomicUsize,
     /// Which bytes stand in any form.
     bytes: ByteSet,
     /// How long the shortest form is; no spelling of one is shorter.
@@ -99,6 +105,7 @@ impl Matcher {
             second,
             needles,
             compiled: OnceLock::new(),
+            walked: AtomicUsize::new(0),
         }
     }
 
@@ -120,16 +127,26 @@ impl Matcher {
 
     fn scan(&self, text: &[u8]) -> Found {
         let mut found = Found::default();
-        let starts = if text.len() < COMPILE_FROM {
-            &Starts::Walk
-        } else {
-            self.compiled.get_or_init(|| Starts::of(&self.needles))
-        };
-        self.plain(starts, text, &mut found);
+        self.plain(self.starts(text.len()), text, &mut found);
         self.escaped(text, &mut found);
         self.broken_off(text, &mut found);
         found.ranges.sort_by_key(|range| (range.start, range.end));
         found
+    }
+
+    /// How to look for the beginnings of forms in a text of this length.
+    fn starts(&self, length: usize) -> &Starts {
+        if length < WALK_BELOW {
+            return &Starts::Walk;
+        }
+        if let Some(compiled) = self.compiled.get() {
+            return compiled;
+        }
+        let walked = self.walked.fetch_add(length, Ordering::Relaxed);
+        if walked.saturating_add(length) < COMPILE_FROM {
+            return &Starts::Walk;
+        }
+        self.compiled.get_or_init(|| Starts::of(&self.needles))
     }
 
     /// Forms that are spelled as they are from their beginning on.
