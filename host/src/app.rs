@@ -21,7 +21,8 @@ use crate::chant::owned::Owned;
 use crate::chant::{
     self, Chant, KeepLimits, LimitSettings, LogLimits, Patience, RoomLimits, Upstreams, routes,
 };
-use crate::config::{self, Config};
+use crate::config::{self, Config, DecisionLogMode};
+use crate::decision_log::{self, DecisionLog, LogSettings, Mode, Signer};
 use crate::listen::{ListenSettings, Listener, TlsSettings};
 use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins};
 use crate::relay::{Destination, ExtraCa, OwnListeners, Relay, RelaySettings};
@@ -85,6 +86,7 @@ async fn with_store(
         None => load_key(&config.state_dir.join("vault.key"), store.as_ref()).await?,
     };
     let cache_key = key.derive("compiled plugins");
+    let signer = Signer::of(&key);
     let vault = Vault::open(store.clone(), key).await?;
     let boxes = Arc::new(Boxes::open(store.clone(), config.limits.requests_per_box).await?);
     let declarations = Arc::new(Declarations::open(store.clone()).await?);
@@ -96,6 +98,7 @@ async fn with_store(
     };
     let journal = Arc::new(Journal::open(store.clone(), journal).await?);
     let metrics = Arc::new(Metrics::with_connections(listener.open_connections()));
+    let decision_log = open_decision_log(&config, signer, &metrics)?;
 
     let plugins = Plugins::open(plugin_settings(&config), store.clone(), cache_key).await?;
     let approve = if options.approve_plugins {
@@ -133,6 +136,7 @@ async fn with_store(
             plugins: plugins.clone(),
             relay,
             metrics: metrics.clone(),
+            decision_log: decision_log.clone(),
         },
     );
 
@@ -174,7 +178,37 @@ async fn with_store(
     );
     // It ends with `shutdown`, but not in the middle of a compilation.
     watching.abort();
+    if let Some(log) = decision_log {
+        let closed = tokio::task::spawn_blocking(move || log.close());
+        closed.await.context("the decision log ended in a panic")?;
+    }
     admin_ended
+}
+
+/// The decision log, where one is to be kept.
+fn open_decision_log(
+    config: &Config,
+    signer: Signer,
+    metrics: &Arc<Metrics>,
+) -> Result<Option<Arc<DecisionLog>>> {
+    let settings = &config.decision_log;
+    let mode = match settings.mode {
+        DecisionLogMode::Off => return Ok(None),
+        DecisionLogMode::BestEffort => Mode::BestEffort,
+        DecisionLogMode::Must => Mode::Must,
+    };
+    let folder = decision_log::folder(&config.state_dir);
+    config::prepare_state_dir(&folder).context("the folder of the decision log")?;
+    let settings = LogSettings {
+        mode,
+        folder,
+        segment_bytes: settings.segment_bytes,
+        segments: settings.segments,
+        queue: usize::try_from(settings.queue_records).unwrap_or(usize::MAX),
+        sign_every: settings.sign,
+    };
+    let log = DecisionLog::open(&settings, signer, metrics.clone())?;
+    Ok(Some(Arc::new(log)))
 }
 
 /// Waits for the operator's API; a command that has not ended when the drain

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jackfield_tests::sources::{self, Source};
 
 /// Each layer and the layers that it may name.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("rules", &[]),
     ("lease", &[]),
     ("telemetry", &["rules", "config"]),
@@ -15,9 +15,11 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("vault", &["rules", "lease", "telemetry", "store"]),
     ("plugins", &["rules", "lease", "telemetry", "store"]),
     ("relay", &["rules", "lease", "telemetry", "vault"]),
+    ("decision_log", &["rules", "telemetry", "vault"]),
     (
         "chant",
         &[
+            "decision_log",
             "rules",
             "lease",
             "telemetry",
@@ -66,6 +68,7 @@ const EVERYTHING: &[&str] = &[
     "plugins",
     "relay",
     "chant",
+    "decision_log",
     "admin",
     "author",
     "cli",
@@ -76,7 +79,7 @@ const EVERYTHING: &[&str] = &[
 ];
 
 /// What names a big dependency, and where it may be named.
-const HOMES: [(&str, &[&str]); 9] = [
+const HOMES: [(&str, &[&str]); 10] = [
     ("wasmtime", &["plugins"]),
     ("sled", &["store"]),
     // The admin socket's own client, the demo and the conformance suite are
@@ -85,6 +88,7 @@ const HOMES: [(&str, &[&str]); 9] = [
     ("hyper_util::client", &["relay", "admin", "demo"]),
     ("TlsConnector", &["relay"]),
     ("ClientConfig", &["relay"]),
+    ("ring::signature", &["decision_log"]),
     ("chacha20poly1305", &["vault", "plugins"]),
     (
         "anyhow",

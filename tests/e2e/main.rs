@@ -12,6 +12,7 @@ mod book;
 mod conformance;
 mod credentials;
 mod decide;
+mod decision_log;
 mod declaration;
 mod durability;
 mod egress;

@@ -12,6 +12,7 @@ use crate::chant::caller::Caller;
 use crate::chant::effects::Effects;
 use crate::chant::keep::Keep;
 use crate::chant::limits::{Held, Over};
+use crate::chant::noted::Noted;
 use crate::chant::offers::Offered;
 use crate::chant::routes::PluginRoute;
 use crate::chant::{Chant, offers};
@@ -81,6 +82,7 @@ impl Chant {
     pub(super) async fn decide(
         &self,
         asked: Asked<'_>,
+        noted: &mut Noted,
     ) -> Result<Option<(CheckedPlan, Lease)>, Failure> {
         let plugin = &asked.matched.plugin;
         let manifest = plugin.manifest();
@@ -95,6 +97,7 @@ impl Chant {
             return Ok(None);
         };
         let words = check_words(manifest, said).map_err(planned)?;
+        noted.words(&words);
         let permit = match asked.of {
             Some((caller, declared)) => Some(Permit::grant(
                 caller.box_name(),
@@ -175,6 +178,7 @@ impl Chant {
                     };
                     let caller = asked.of.map(|(caller, _)| caller);
                     let plan = self.settle(plan, name, caller).await?;
+                    noted.decided();
                     return Ok(Some((plan, lease)));
                 }
                 SaidStep::Need(need) => need,

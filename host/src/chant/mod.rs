@@ -20,6 +20,7 @@ mod keep;
 mod limits;
 mod locate;
 mod log;
+mod noted;
 mod offers;
 pub mod owned;
 mod room;
@@ -43,6 +44,7 @@ use crate::chant::journal::Journal;
 use crate::chant::limits::Limits;
 use crate::chant::owned::Owned;
 use crate::chant::turns::Turns;
+use crate::decision_log::DecisionLog;
 use crate::plugins::Plugins;
 use crate::relay::Relay;
 use crate::rules::manifest::TokenPlace;
@@ -111,6 +113,8 @@ pub struct Parts {
     pub relay: Relay,
     /// Where each request's end is counted.
     pub metrics: Arc<Metrics>,
+    /// Where what was decided is kept, if it is.
+    pub decision_log: Option<Arc<DecisionLog>>,
 }
 
 /// The protocol, ready to serve.

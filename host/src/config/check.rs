@@ -11,7 +11,8 @@ use toml::Spanned;
 use crate::config::error::Fault;
 use crate::config::raw::{Placed, RawConfig, RawLog, RawPlugin, RawTls, nearest};
 use crate::config::{
-    Config, LogConfig, LogFormat, LogLevel, PluginConfig, TlsFiles, env, limits, upstreams,
+    Config, LogConfig, LogFormat, LogLevel, PluginConfig, TlsFiles, decision_log, env, limits,
+    upstreams,
 };
 use crate::rules::names::PluginName;
 use crate::rules::permission::Permission;
@@ -62,6 +63,7 @@ pub(super) fn check(raw: RawConfig, base: &Path) -> Result<Config, Fault> {
         plugins: plugins(raw.plugins)?,
         limits: limits::check(&raw.limits)?,
         log: log(&raw.log)?,
+        decision_log: decision_log::check(&raw.decision_log)?,
         env: env::check(raw.env)?,
     })
 }
@@ -233,7 +235,7 @@ fn log(raw: &RawLog) -> Result<LogConfig, Fault> {
     })
 }
 
-fn choice<T: Copy>(
+pub(super) fn choice<T: Copy>(
     key: &str,
     raw: &Placed<String>,
     known: &[(&str, T)],

@@ -28,7 +28,7 @@ mod tests;
 
 pub use credentials::{CredentialRecord, NewCredential};
 pub use error::{AmbiguousCredential, VaultError};
-pub use key::{KeyError, VaultKey, load_key};
+pub use key::{KeyError, VaultKey, load_key, read_key};
 pub use seal::{MAX_SECRET, MIN_SECRET, UnfitValue};
 pub use secrets::{NewSecret, SecretRecord};
 
