@@ -22,7 +22,7 @@ use crate::chant::{
     self, Chant, KeepLimits, LimitSettings, LogLimits, Patience, RoomLimits, Upstreams, routes,
 };
 use crate::config::{self, Config, DecisionLogMode};
-use crate::decision_log::{self, DecisionLog, LogSettings, Mode, Signer};
+use crate::decision_log::{self, DecisionLog, InputSettings, LogKeys, LogSettings, Mode};
 use crate::listen::{ListenSettings, Listener, TlsSettings};
 use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins};
 use crate::relay::{Destination, ExtraCa, OwnListeners, Relay, RelaySettings};
@@ -86,7 +86,7 @@ async fn with_store(
         None => load_key(&config.state_dir.join("vault.key"), store.as_ref()).await?,
     };
     let cache_key = key.derive("compiled plugins");
-    let signer = Signer::of(&key);
+    let log_keys = LogKeys::of(&key);
     let vault = Vault::open(store.clone(), key).await?;
     let boxes = Arc::new(Boxes::open(store.clone(), config.limits.requests_per_box).await?);
     let declarations = Arc::new(Declarations::open(store.clone()).await?);
@@ -98,7 +98,6 @@ async fn with_store(
     };
     let journal = Arc::new(Journal::open(store.clone(), journal).await?);
     let metrics = Arc::new(Metrics::with_connections(listener.open_connections()));
-    let decision_log = open_decision_log(&config, signer, &metrics)?;
 
     let plugins = Plugins::open(plugin_settings(&config), store.clone(), cache_key).await?;
     let approve = if options.approve_plugins {
@@ -123,6 +122,8 @@ async fn with_store(
         own_listeners,
         ..RelaySettings::default()
     })?;
+    // Not before the vault has taken the key: another one must sign nothing.
+    let decision_log = open_decision_log(&config, log_keys, &metrics)?;
     let chant = Chant::new(
         chant_settings(&config)?,
         chant::Parts {
@@ -188,7 +189,7 @@ async fn with_store(
 /// The decision log, where one is to be kept.
 fn open_decision_log(
     config: &Config,
-    signer: Signer,
+    keys: LogKeys,
     metrics: &Arc<Metrics>,
 ) -> Result<Option<Arc<DecisionLog>>> {
     let settings = &config.decision_log;
@@ -199,7 +200,16 @@ fn open_decision_log(
     };
     let folder = decision_log::folder(&config.state_dir);
     config::prepare_state_dir(&folder).context("the folder of the decision log")?;
+    let records = config.plugins.values().any(|plugin| plugin.record_inputs);
+    let inputs = records.then(|| decision_log::inputs_folder(&config.state_dir));
+    if let Some(folder) = &inputs {
+        config::prepare_state_dir(folder).context("the folder of recorded inputs")?;
+    }
     let settings = LogSettings {
+        inputs: inputs.map(|folder| InputSettings {
+            folder,
+            bytes: settings.inputs_bytes,
+        }),
         mode,
         folder,
         segment_bytes: settings.segment_bytes,
@@ -207,7 +217,7 @@ fn open_decision_log(
         queue: usize::try_from(settings.queue_records).unwrap_or(usize::MAX),
         sign_every: settings.sign,
     };
-    let log = DecisionLog::open(&settings, signer, metrics.clone())?;
+    let log = DecisionLog::open(&settings, keys, metrics.clone())?;
     Ok(Some(Arc::new(log)))
 }
 
@@ -335,6 +345,12 @@ fn chant_settings(config: &Config) -> Result<chant::Settings> {
         max_calls: limits.calls,
         max_call_ms: milliseconds(limits.call),
         max_call_bytes: limits.call_bytes,
+        recorded: config
+            .plugins
+            .iter()
+            .filter(|(_, plugin)| plugin.record_inputs)
+            .map(|(name, _)| name.clone())
+            .collect(),
         keep: KeepLimits {
             bytes: limits.keep_bytes_per_box,
             keys: limits.keep_keys_per_box,

@@ -103,6 +103,8 @@ pub struct PluginConfig {
     pub settings: Option<String>,
     /// Whose signatures count, and whether there must be one.
     pub signatures: SignaturePolicy,
+    /// Whether what its decisions are made from is recorded, too.
+    pub record_inputs: bool,
 }
 
 /// How much is logged, and in what shape.

@@ -35,6 +35,7 @@ mod payer;
 mod plugins;
 mod plumbing;
 mod python_sdk;
+mod replay;
 mod revocation;
 mod rule;
 mod scrub;

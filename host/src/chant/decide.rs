@@ -92,7 +92,9 @@ impl Chant {
         let asking = asked.of.map(|(caller, _)| caller.box_name());
         let mut held = self.0.limits.room(asking, Some(name));
         let instance = self.0.limits.instance(name, asking).await?;
+        noted.shown(&asked.shown);
         let decision = plugin.decide(asked.shown).await.map_err(Failure::Call)?;
+        noted.scopes(decision.words());
         let Some(said) = decision.words() else {
             return Ok(None);
         };
@@ -158,10 +160,12 @@ impl Chant {
             uses: uses.clone(),
         };
         let most = wanted(manifest.limits.rounds, self.0.settings.max_rounds);
+        noted.caller(&caller);
         let mut step = decision.route(caller).await.map_err(Failure::Call)?;
         drop(instance);
         let mut rounds = 0;
         loop {
+            noted.step(&step);
             let need = match step {
                 SaidStep::Plan(plan) => {
                     let mut plan = check_plan(*plan, &bounds).map_err(planned)?;
@@ -195,6 +199,7 @@ impl Chant {
                 .meet(need, name, caller, credential_headers, &offered, &mut held)
                 .await?;
             let _instance = self.0.limits.instance(name, asking).await?;
+            noted.answers(&answers);
             step = plugin.resume(state, answers).await.map_err(Failure::Call)?;
         }
     }

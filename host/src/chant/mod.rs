@@ -30,7 +30,7 @@ mod shares;
 mod turns;
 mod visitor;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -87,6 +87,8 @@ pub struct Settings {
     pub max_call_bytes: usize,
     /// How much one plugin may keep for one box.
     pub keep: KeepLimits,
+    /// The plugins whose decisions' inputs are recorded.
+    pub recorded: HashSet<PluginName>,
     /// What a box, a plugin and all together may have at a time.
     pub limits: LimitSettings,
 }

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::chant::Chant;
 use crate::chant::routes::PluginRoute;
-use crate::decision_log::{Decision, DecisionLog, NoRecord, Slot, Verdict};
-use crate::plugins::LivePlugin;
+use crate::decision_log::{Decision, DecisionLog, NewInputs, NoRecord, Slot, Verdict};
+use crate::plugins::{LivePlugin, Recording};
 use crate::rules::names::ScopeWord;
+use crate::rules::plan::{Answers, SaidStep, ShownCaller, ShownRequest};
 use crate::rules::refusal::Refusal;
 use crate::telemetry::{Outcome, RequestEnd};
 
@@ -23,6 +24,9 @@ struct Notes {
     plugin: Arc<LivePlugin>,
     route: String,
     words: Option<Vec<ScopeWord>>,
+    /// What the decision is made from, where that is recorded.
+    records: bool,
+    recording: Option<Recording>,
     decided: Option<Duration>,
     answered: Option<Duration>,
 }
@@ -44,6 +48,12 @@ impl Chant {
             plugin: Arc::clone(&matched.plugin),
             route: matched.route().prefix.clone(),
             words: None,
+            records: self
+                .0
+                .settings
+                .recorded
+                .contains(&matched.plugin.manifest().name),
+            recording: None,
             decided: None,
             answered: None,
         }))))
@@ -66,6 +76,48 @@ impl Noted {
     pub(super) fn words(&mut self, words: &[ScopeWord]) {
         if let Some(notes) = &mut self.0 {
             notes.words = Some(words.to_vec());
+        }
+    }
+
+    /// The plugin is shown this request.
+    pub(super) fn shown(&mut self, request: &ShownRequest) {
+        if let Some(notes) = &mut self.0
+            && notes.records
+        {
+            notes.recording = Some(Recording::of(request));
+        }
+    }
+
+    fn recording(&mut self) -> Option<&mut Recording> {
+        self.0.as_mut()?.recording.as_mut()
+    }
+
+    /// It said that the request needs these words, or that it does not serve
+    /// it.
+    pub(super) fn scopes(&mut self, said: Option<&[String]>) {
+        if let Some(recording) = self.recording() {
+            recording.scopes(said);
+        }
+    }
+
+    /// It is shown this caller.
+    pub(super) fn caller(&mut self, caller: &ShownCaller) {
+        if let Some(recording) = self.recording() {
+            recording.caller(caller);
+        }
+    }
+
+    /// It said this.
+    pub(super) fn step(&mut self, said: &SaidStep) {
+        if let Some(recording) = self.recording() {
+            recording.step(said);
+        }
+    }
+
+    /// It is shown these answers to its need.
+    pub(super) fn answers(&mut self, answers: &Answers) {
+        if let Some(recording) = self.recording() {
+            recording.answers(answers);
         }
     }
 
@@ -107,7 +159,14 @@ impl Noted {
             answered_us: notes.answered.map(microseconds),
             ended_us: microseconds(end.duration),
         };
-        notes.log.tell(decision, notes.slot);
+        let inputs = notes.recording.map(|recording| {
+            let (plugin, hash) = (decision.plugin.clone(), *notes.plugin.hash());
+            let box_name = decision.box_name.clone();
+            let size = recording.size();
+            let make = move |time| recording.bytes(time, &plugin, hash, box_name.as_ref());
+            NewInputs::new(size, Box::new(make))
+        });
+        notes.log.tell(decision, inputs, notes.slot);
     }
 }
 

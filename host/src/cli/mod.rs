@@ -12,6 +12,7 @@ mod journal;
 mod log;
 pub(crate) mod plugin;
 mod print;
+mod replay;
 mod secret;
 mod value;
 
@@ -161,6 +162,7 @@ impl Operate {
     pub fn failure(&self) -> ExitCode {
         match self {
             Self::Plugin(PluginCommand::Audit(_)) => ExitCode::from(audit::NOT_AUDITED),
+            Self::Plugin(PluginCommand::Replay(_)) => ExitCode::from(replay::NOT_REPLAYED),
             Self::Box(_)
             | Self::Secret(_)
             | Self::Credential(_)
@@ -187,6 +189,9 @@ pub async fn run(global: &Global, command: Operate) -> Result<ExitCode> {
         // It needs neither a host nor a configuration.
         Operate::Plugin(PluginCommand::Audit(arguments)) => {
             return audit::run(global, *arguments).await.map(ExitCode::from);
+        }
+        Operate::Plugin(PluginCommand::Replay(arguments)) => {
+            return replay::run(global, *arguments).await.map(ExitCode::from);
         }
         Operate::Log(command) => return log::run(global, &printer, command),
         Operate::Box(command) => boxes::run(&client()?, &printer, command).await,

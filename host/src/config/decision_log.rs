@@ -23,6 +23,8 @@ pub struct DecisionLogConfig {
     pub queue_records: u64,
     /// How often the head is signed.
     pub sign: Duration,
+    /// What the recorded inputs of all plugins take.
+    pub inputs_bytes: u64,
 }
 
 /// Whether decisions are kept.
@@ -55,5 +57,12 @@ pub(super) fn check(raw: &RawDecisionLog) -> Result<DecisionLogConfig, Fault> {
         segments: within("segments", &raw.segments, 16, 2, 100_000)?,
         queue_records: within("queue_records", &raw.queue_records, 65_536, 16, 4 * MIB)?,
         sign: within("sign_seconds", &raw.sign_seconds, 10, 1, 86_400).map(Duration::from_secs)?,
+        inputs_bytes: within(
+            "inputs_bytes",
+            &raw.inputs_bytes,
+            256 * MIB,
+            MIB,
+            1024 * 1024 * MIB,
+        )?,
     })
 }

@@ -51,6 +51,7 @@ pub(super) struct RawPlugin {
     pub(super) settings: Placed<toml::Table>,
     pub(super) trusted_keys: Option<Vec<Spanned<String>>>,
     pub(super) require_signature: Placed<bool>,
+    pub(super) record: Placed<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -101,6 +102,7 @@ pub(super) struct RawDecisionLog {
     pub(super) segments: Placed<u64>,
     pub(super) queue_records: Placed<u64>,
     pub(super) sign_seconds: Placed<u64>,
+    pub(super) inputs_bytes: Placed<u64>,
 }
 
 impl RawConfig {

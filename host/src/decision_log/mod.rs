@@ -9,6 +9,7 @@
 //! operator does with them.
 
 mod chain;
+mod inputs;
 mod read;
 mod record;
 mod segments;
@@ -27,12 +28,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::telemetry::Metrics;
+use crate::vault::{FrameSealer, VaultKey};
 use chain::{Began, Short};
+use inputs::Inputs;
 use record::{About, Entry};
 use segments::{Bounds, Found, Segments};
 use writer::{Message, Queue, Writer};
 
 pub use chain::SignedHead;
+pub use inputs::{NewInputs, Unread, inputs_folder, read_inputs};
 pub use read::{Shown, read};
 pub use record::{Decision, Verdict};
 pub use sign::{PublicKey, Signer};
@@ -73,6 +77,34 @@ pub struct LogSettings {
     pub queue: usize,
     /// How often the head is signed.
     pub sign_every: Duration,
+    /// Where inputs are recorded, where they are.
+    pub inputs: Option<InputSettings>,
+}
+
+/// How inputs are recorded.
+#[derive(Debug, Clone)]
+pub struct InputSettings {
+    /// Where they lie: a folder of the host's alone.
+    pub folder: PathBuf,
+    /// How many bytes they take in all.
+    pub bytes: u64,
+}
+
+/// What the log is signed and its inputs are sealed with.
+pub struct LogKeys {
+    signer: Signer,
+    sealer: FrameSealer,
+}
+
+impl LogKeys {
+    /// Those of the host that has this vault key.
+    #[must_use]
+    pub fn of(key: &VaultKey) -> Self {
+        Self {
+            signer: Signer::of(key),
+            sealer: inputs::sealer(key),
+        }
+    }
 }
 
 /// The log cannot be kept.
@@ -100,6 +132,8 @@ struct Shared {
     failing: AtomicBool,
     /// Records that are not kept, and of which the log does not know yet.
     lost: AtomicU64,
+    /// Bytes of inputs in the queue.
+    inputs: AtomicUsize,
     /// Records in the queue, and those that are promised room in it.
     taken: AtomicUsize,
 }
@@ -129,23 +163,33 @@ impl DecisionLog {
     /// When its folder cannot be read or written.
     pub fn open(
         settings: &LogSettings,
-        signer: Signer,
+        keys: LogKeys,
         metrics: Arc<Metrics>,
     ) -> Result<Self, LogError> {
         let failed = |cause| LogError {
             folder: settings.folder.clone(),
             cause,
         };
+        let LogKeys { signer, sealer } = keys;
+        let inputs = settings.inputs.as_ref().map(|inputs| {
+            Inputs::open(&inputs.folder, sealer, inputs.bytes).map_err(|cause| LogError {
+                folder: inputs.folder.clone(),
+                cause,
+            })
+        });
+        let inputs = inputs.transpose()?;
         let segments = begin(settings, &signer).map_err(failed)?;
         let (queue, receiver) = sync_channel(settings.queue);
         let shared = Arc::new(Shared {
             metrics,
             failing: AtomicBool::new(false),
             lost: AtomicU64::new(0),
+            inputs: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
         });
         let writer = Writer {
             segments,
+            inputs,
             signer,
             shared: Arc::clone(&shared),
             mode: settings.mode,
@@ -187,10 +231,11 @@ impl DecisionLog {
 
     /// Hands a record over. It waits for nothing: where the queue is full, the
     /// record is lost, and counted.
-    pub fn tell(&self, decision: Decision, slot: Option<Slot>) {
+    pub fn tell(&self, decision: Decision, inputs: Option<NewInputs>, slot: Option<Slot>) {
         let message = Message::Decision {
             time: Timestamp::now(),
             decision: Box::new(decision),
+            inputs: inputs.and_then(|inputs| inputs.admitted(&self.shared)),
             slot,
         };
         if self.queue.try_send(message).is_err() {
@@ -213,6 +258,12 @@ impl DecisionLog {
                 tracing::error!("the decision log's writer ended in a panic");
             }
         }
+    }
+}
+
+impl Drop for DecisionLog {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -8,8 +8,12 @@ use super::segments::{list, path};
 use super::*;
 use crate::vault::VaultKey;
 
+fn key() -> VaultKey {
+    VaultKey::from_bytes([5; 32])
+}
+
 pub(super) fn signer() -> Signer {
-    Signer::of(&VaultKey::from_bytes([5; 32]))
+    Signer::of(&key())
 }
 
 pub(super) fn settings(folder: &Path, mode: Mode) -> LogSettings {
@@ -21,12 +25,13 @@ pub(super) fn settings(folder: &Path, mode: Mode) -> LogSettings {
         queue: 64,
         // No interval: heads are signed at starts and ends.
         sign_every: Duration::from_secs(3600),
+        inputs: None,
     }
 }
 
 pub(super) fn open(settings: &LogSettings) -> (DecisionLog, Arc<Metrics>) {
     let metrics = Arc::new(Metrics::default());
-    let log = DecisionLog::open(settings, signer(), Arc::clone(&metrics)).unwrap();
+    let log = DecisionLog::open(settings, LogKeys::of(&key()), Arc::clone(&metrics)).unwrap();
     (log, metrics)
 }
 
@@ -34,7 +39,7 @@ pub(super) fn open(settings: &LogSettings) -> (DecisionLog, Arc<Metrics>) {
 fn written(settings: &LogSettings, decisions: usize) {
     let (log, _) = open(settings);
     for _ in 0..decisions {
-        log.tell(decision("alice"), log.admit().unwrap());
+        log.tell(decision("alice"), None, log.admit().unwrap());
     }
     log.close();
 }
@@ -64,7 +69,7 @@ fn what_is_told_is_there_and_holds() {
     let settings = settings(folder.path(), Mode::Must);
     let (log, metrics) = open(&settings);
     for name in ["alice", "bob", "alice"] {
-        log.tell(decision(name), log.admit().unwrap());
+        log.tell(decision(name), None, log.admit().unwrap());
     }
     log.close();
     let report = verified(folder.path());
@@ -229,13 +234,13 @@ fn a_queue_without_room_refuses_or_counts() {
     assert!(log.admit().is_ok());
     log.close();
     // Nobody takes anything out of the queue any more.
-    log.tell(decision("alice"), None);
+    log.tell(decision("alice"), None, None);
     assert_eq!(log.shared.lost.load(Ordering::Acquire), 1);
     // What was lost is told by the next batch.
     settings.mode = Mode::BestEffort;
     let (log, metrics) = open(&settings);
     log.shared.lose(7);
-    log.tell(decision("alice"), log.admit().unwrap());
+    log.tell(decision("alice"), None, log.admit().unwrap());
     log.close();
     assert_eq!(counter(&metrics, "jackfield_decision_log_lost_total"), 7);
     let report = verified(folder.path());

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::decision_log::chain::Lost;
+use crate::decision_log::inputs::{Inputs, NewInputs};
 use crate::decision_log::record::{About, Decision, Entry};
 use crate::decision_log::segments::Segments;
 use crate::decision_log::sign::Signer;
@@ -32,6 +33,7 @@ pub(super) enum Message {
     Decision {
         time: Timestamp,
         decision: Box<Decision>,
+        inputs: Option<NewInputs>,
         slot: Option<Slot>,
     },
     End,
@@ -39,6 +41,7 @@ pub(super) enum Message {
 
 pub(super) struct Writer {
     pub(super) segments: Segments,
+    pub(super) inputs: Option<Inputs>,
     pub(super) signer: Signer,
     pub(super) shared: Arc<Shared>,
     pub(super) mode: Mode,
@@ -50,6 +53,7 @@ pub(super) struct Writer {
 #[derive(Default)]
 struct Batch {
     entries: Vec<Entry>,
+    inputs: Vec<(Timestamp, NewInputs)>,
     slots: Vec<Slot>,
 }
 
@@ -86,8 +90,10 @@ impl Writer {
                 Some(Message::Decision {
                     time,
                     decision,
+                    inputs,
                     slot,
                 }) => {
+                    batch.inputs.extend(inputs.map(|inputs| (time, inputs)));
                     batch
                         .entries
                         .push(Entry::new(time, About::Decision(decision)));
@@ -110,6 +116,7 @@ impl Writer {
     /// Writes a batch. Where the disk takes nothing, `must` keeps it and tries
     /// again, and requests are refused meanwhile; `best-effort` counts it.
     fn keep(&mut self, mut batch: Batch, at_end: bool) {
+        self.record_inputs(std::mem::take(&mut batch.inputs));
         let mut tries = 0;
         loop {
             let lost = self.shared.lost.swap(0, Ordering::AcqRel);
@@ -147,10 +154,23 @@ impl Writer {
         }
     }
 
+    /// Inputs are kept as well as can be: the log does not wait for them.
+    fn record_inputs(&mut self, all: Vec<(Timestamp, NewInputs)>) {
+        let Some(files) = &mut self.inputs else {
+            return;
+        };
+        for (time, inputs) in all {
+            if let Err(cause) = files.append(&inputs.make(time)) {
+                self.shared.metrics.inputs_lost();
+                tracing::warn!(%cause, "the inputs of a decision could not be recorded");
+            }
+        }
+    }
+
     fn end(mut self) {
         let batch = Batch {
             entries: vec![Entry::new(Timestamp::now(), About::Ended)],
-            slots: Vec::new(),
+            ..Batch::default()
         };
         self.keep(batch, true);
         if let Err(cause) = self.segments.sign(&self.signer, Timestamp::now()) {

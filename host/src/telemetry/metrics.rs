@@ -196,6 +196,7 @@ pub struct Metrics {
     decisions: AtomicU64,
     decisions_lost: AtomicU64,
     decision_bytes: AtomicU64,
+    inputs_lost: AtomicU64,
 }
 
 /// A request in flight, counted for as long as this lives.
@@ -240,6 +241,11 @@ impl Metrics {
     /// Counts records that the decision log has not taken.
     pub fn decisions_lost(&self, records: u64) {
         self.decisions_lost.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Counts a decision whose inputs should have been recorded, and were not.
+    pub fn inputs_lost(&self) {
+        self.inputs_lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a request that has ended.
@@ -352,6 +358,12 @@ impl Metrics {
                 "counter",
                 "Bytes written to the decision log.",
                 &self.decision_bytes,
+            ),
+            (
+                "jackfield_decision_inputs_lost_total",
+                "counter",
+                "Decisions whose inputs could not be recorded.",
+                &self.inputs_lost,
             ),
         ];
         for (name, sort, help, counter) in rest {
