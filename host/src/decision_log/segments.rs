@@ -214,6 +214,10 @@ impl Segments {
 
     /// Deletes what is no longer kept; the log has said so already.
     fn prune(&self) {
+        // What follows must be there for good before anything goes.
+        if let Err(cause) = File::open(&self.folder).and_then(|folder| folder.sync_all()) {
+            return tracing::warn!(%cause, "old segments of the decision log stay");
+        }
         let gone = list(&self.folder).unwrap_or_default();
         for number in gone.into_iter().filter(|number| *number < self.kept_from) {
             if let Err(cause) = fs::remove_file(path(&self.folder, number)) {
