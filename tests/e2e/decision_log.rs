@@ -8,9 +8,14 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use jackfield_tests::client::Request;
+use jackfield_tests::plugins::root;
 use jackfield_tests::world::{KEY, VALUE, World, files_below, is_refusal, messages};
 use jackfield_tests::{contains, soon};
+use ring::digest::{SHA256, digest};
+use ring::signature::{ED25519, UnparsedPublicKey};
 use serde_json::{Value, json};
 
 use crate::world;
@@ -260,6 +265,98 @@ async fn tampering_is_found_and_its_place_is_said() {
         finding["what"].to_string().contains("written anew"),
         "{finding}"
     );
+}
+
+/// What `docs/decision-log.md` says, and nothing of the host's: the links of the
+/// log, and the signed heads that hold.
+fn by_the_page(folder: &Path) -> (u64, u64) {
+    let (mut head, mut links, mut signed) = ([0_u8; 32], 0_u64, 0);
+    let mut files = files_below(folder);
+    files.sort();
+    for file in files {
+        if file.extension().is_none_or(|end| end != "log") {
+            continue;
+        }
+        let bytes = fs::read(&file).expect("a segment");
+        let mut lines: Vec<u8> = Vec::new();
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let value: Value = serde_json::from_slice(line).expect("a line of JSON");
+            let hex = |head: &[u8; 32]| {
+                head.iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect::<String>()
+            };
+            if value.get("segment").is_some() {
+                assert_eq!(value["previous"], json!(hex(&head)), "{value}");
+            }
+            if value.get("signed").is_some() {
+                let text = |name: &str| value[name].as_str().expect("a text").to_owned();
+                let message = format!(
+                    "jackfield decision log 1 head\n{}\n{}\n{}\n{}\n",
+                    value["signed"],
+                    value["records"],
+                    text("head"),
+                    text("time")
+                );
+                let bytes = |name: &str| STANDARD.decode(text(name)).expect("base64");
+                let key = UnparsedPublicKey::new(&ED25519, bytes("key"));
+                let holds = key.verify(message.as_bytes(), &bytes("signature"));
+                assert!(
+                    holds.is_ok() && value["head"] == json!(hex(&head)),
+                    "{value}"
+                );
+                signed += 1;
+            }
+            if value.get("link").is_none() {
+                lines.extend_from_slice(line);
+                continue;
+            }
+            links += 1;
+            let mut covered = b"jackfield decision log 1\n".to_vec();
+            covered.extend_from_slice(&head);
+            covered.extend_from_slice(&links.to_be_bytes());
+            covered.append(&mut lines);
+            let hash = digest(&SHA256, &covered);
+            head.copy_from_slice(hash.as_ref());
+            assert_eq!(value["link"], json!(links));
+            assert_eq!(value["head"], json!(hex(&head)), "{value}");
+        }
+    }
+    (links, signed)
+}
+
+#[tokio::test]
+async fn another_program_verifies_it_by_the_page_alone() {
+    let mut world = kept("must", "segment_bytes = 4096\nsegments = 1000\n").await;
+    for _ in 0..2 {
+        for _ in 0..15 {
+            assert_eq!(
+                world.send(&messages().bearer(&world.token)).await.status,
+                200
+            );
+        }
+        world.restart().await;
+    }
+    world.take_host().stop().await;
+    let report = holds(&world).await;
+    let (links, signed) = by_the_page(&folder(&world));
+    assert_eq!(report["links"], json!(links));
+    assert_eq!(report["signed_heads"], json!(signed));
+    assert!(links > 6 && signed >= 6, "{report:#}");
+    let page = fs::read_to_string(root().join("docs/decision-log.md")).expect("the page");
+    for line in page.lines().filter(|line| line.starts_with("{\"link\"")) {
+        // The page's example is the one that its command makes.
+        let mut covered = b"jackfield decision log 1\n".to_vec();
+        covered.extend_from_slice(&[0; 39]);
+        covered.extend_from_slice(b"\x01{\"record\":1}\n");
+        let hash = digest(&SHA256, &covered);
+        let hash: String = hash
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert!(line.contains(&hash), "{line}");
+    }
 }
 
 /// Puts the host on a disk whose log folder is full while `flag` exists.
