@@ -21,7 +21,8 @@ use crate::chant::owned::Owned;
 use crate::chant::{
     self, Chant, KeepLimits, LimitSettings, LogLimits, Patience, RoomLimits, Upstreams, routes,
 };
-use crate::config::{self, Config};
+use crate::config::{self, Config, DecisionLogMode};
+use crate::decision_log::{self, DecisionLog, InputSettings, LogKeys, LogSettings, Mode};
 use crate::listen::{ListenSettings, Listener, TlsSettings, Workers};
 use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins};
 use crate::relay::{Destination, ExtraCa, OwnListeners, Relay, RelaySettings};
@@ -94,6 +95,7 @@ async fn with_store(
         None => load_key(&config.state_dir.join("vault.key"), store.as_ref()).await?,
     };
     let cache_key = key.derive("compiled plugins");
+    let log_keys = LogKeys::of(&key);
     let vault = Vault::open(store.clone(), key).await?;
     let boxes = Arc::new(Boxes::open(store.clone(), config.limits.requests_per_box).await?);
     let declarations = Arc::new(Declarations::open(store.clone()).await?);
@@ -129,6 +131,8 @@ async fn with_store(
         own_listeners,
         ..RelaySettings::default()
     })?;
+    // Not before the vault has taken the key: another one must sign nothing.
+    let decision_log = open_decision_log(&config, log_keys, &metrics)?;
     let chant = Chant::new(
         chant_settings(&config)?,
         chant::Parts {
@@ -142,6 +146,7 @@ async fn with_store(
             plugins: plugins.clone(),
             relay,
             metrics: metrics.clone(),
+            decision_log: decision_log.clone(),
         },
     );
 
@@ -183,7 +188,46 @@ async fn with_store(
     );
     // It ends with `shutdown`, but not in the middle of a compilation.
     watching.abort();
+    if let Some(log) = decision_log {
+        let closed = tokio::task::spawn_blocking(move || log.close());
+        closed.await.context("the decision log ended in a panic")?;
+    }
     admin_ended
+}
+
+/// The decision log, where one is to be kept.
+fn open_decision_log(
+    config: &Config,
+    keys: LogKeys,
+    metrics: &Arc<Metrics>,
+) -> Result<Option<Arc<DecisionLog>>> {
+    let settings = &config.decision_log;
+    let mode = match settings.mode {
+        DecisionLogMode::Off => return Ok(None),
+        DecisionLogMode::BestEffort => Mode::BestEffort,
+        DecisionLogMode::Must => Mode::Must,
+    };
+    let folder = decision_log::folder(&config.state_dir);
+    config::prepare_state_dir(&folder).context("the folder of the decision log")?;
+    let records = config.plugins.values().any(|plugin| plugin.record_inputs);
+    let inputs = records.then(|| decision_log::inputs_folder(&config.state_dir));
+    if let Some(folder) = &inputs {
+        config::prepare_state_dir(folder).context("the folder of recorded inputs")?;
+    }
+    let settings = LogSettings {
+        inputs: inputs.map(|folder| InputSettings {
+            folder,
+            bytes: settings.inputs_bytes,
+        }),
+        mode,
+        folder,
+        segment_bytes: settings.segment_bytes,
+        segments: settings.segments,
+        queue: usize::try_from(settings.queue_records).unwrap_or(usize::MAX),
+        sign_every: settings.sign,
+    };
+    let log = DecisionLog::open(&settings, keys, metrics.clone())?;
+    Ok(Some(Arc::new(log)))
 }
 
 /// Waits for the operator's API; a command that has not ended when the drain
@@ -310,6 +354,12 @@ fn chant_settings(config: &Config) -> Result<chant::Settings> {
         max_calls: limits.calls,
         max_call_ms: milliseconds(limits.call),
         max_call_bytes: limits.call_bytes,
+        recorded: config
+            .plugins
+            .iter()
+            .filter(|(_, plugin)| plugin.record_inputs)
+            .map(|(name, _)| name.clone())
+            .collect(),
         keep: KeepLimits {
             bytes: limits.keep_bytes_per_box,
             keys: limits.keep_keys_per_box,

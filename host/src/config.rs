@@ -4,6 +4,7 @@
 //! looked at by `config check` and by whoever uses them.
 
 mod check;
+mod decision_log;
 mod env;
 mod error;
 pub(crate) mod help;
@@ -23,6 +24,7 @@ use crate::rules::origin::Origin;
 use crate::rules::permission::Permission;
 use crate::rules::signature::SignaturePolicy;
 
+pub use decision_log::{DecisionLogConfig, DecisionLogMode};
 pub use error::ConfigError;
 pub use limits::Limits;
 pub use state_dir::{StateDirError, inspect as inspect_state_dir, prepare as prepare_state_dir};
@@ -61,6 +63,8 @@ pub struct Config {
     pub limits: Limits,
     /// The log.
     pub log: LogConfig,
+    /// The decision log.
+    pub decision_log: DecisionLogConfig,
     /// What `box env` prints: a variable's name and value, in which
     /// `{public_url}` and `{token}` are filled in. One whose name holds
     /// `{NAME}` stands for one variable of each secret of the box.
@@ -99,6 +103,8 @@ pub struct PluginConfig {
     pub settings: Option<String>,
     /// Whose signatures count, and whether there must be one.
     pub signatures: SignaturePolicy,
+    /// Whether what its decisions are made from is recorded, too.
+    pub record_inputs: bool,
 }
 
 /// How much is logged, and in what shape.

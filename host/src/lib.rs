@@ -5,8 +5,9 @@
 //! [`relay`] sends on, [`plugins`] asks, [`listen`] accepts, [`chant`] is the
 //! protocol that uses them all, [`admin`] and [`cli`] are the operator's,
 //! [`demo`] shows it, and [`app`] and [`serve`] put it together. Beside them
-//! all, [`conformance`] judges brokers of the protocol, this one among them, and
-//! [`author`] is what a plugin's author works with.
+//! all, [`conformance`] judges brokers of the protocol, this one among them,
+//! [`author`] is what a plugin's author works with, and [`decision_log`] keeps what
+//! was decided.
 
 pub mod admin;
 pub mod app;
@@ -15,6 +16,7 @@ pub mod chant;
 pub mod cli;
 pub mod config;
 pub mod conformance;
+pub mod decision_log;
 pub mod demo;
 pub mod fleeting;
 pub mod lease;

@@ -19,9 +19,11 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ),
     ("plugins", &["rules", "lease", "telemetry", "store"]),
     ("relay", &["rules", "lease", "telemetry", "vault"]),
+    ("decision_log", &["rules", "telemetry", "vault"]),
     (
         "chant",
         &[
+            "decision_log",
             "rules",
             "fleeting",
             "lease",
@@ -72,6 +74,7 @@ const EVERYTHING: &[&str] = &[
     "plugins",
     "relay",
     "chant",
+    "decision_log",
     "admin",
     "author",
     "cli",
@@ -82,7 +85,7 @@ const EVERYTHING: &[&str] = &[
 ];
 
 /// What names a big dependency, and where it may be named.
-const HOMES: [(&str, &[&str]); 9] = [
+const HOMES: [(&str, &[&str]); 10] = [
     ("wasmtime", &["plugins"]),
     ("sled", &["store"]),
     // The admin socket's own client, the demo and the conformance suite are
@@ -91,6 +94,7 @@ const HOMES: [(&str, &[&str]); 9] = [
     ("hyper_util::client", &["relay", "admin", "demo"]),
     ("TlsConnector", &["relay"]),
     ("ClientConfig", &["relay"]),
+    ("ring::signature", &["decision_log"]),
     ("chacha20poly1305", &["vault", "plugins"]),
     (
         "anyhow",

@@ -12,6 +12,7 @@ use crate::chant::caller::Caller;
 use crate::chant::effects::Effects;
 use crate::chant::keep::Keep;
 use crate::chant::limits::{Held, Over};
+use crate::chant::noted::Noted;
 use crate::chant::offers::Offered;
 use crate::chant::routes::PluginRoute;
 use crate::chant::{Chant, offers};
@@ -81,6 +82,7 @@ impl Chant {
     pub(super) async fn decide(
         &self,
         asked: Asked<'_>,
+        noted: &mut Noted,
     ) -> Result<Option<(CheckedPlan, Lease)>, Failure> {
         let plugin = &asked.matched.plugin;
         let manifest = plugin.manifest();
@@ -90,11 +92,14 @@ impl Chant {
         let asking = asked.of.map(|(caller, _)| caller.box_name());
         let mut held = self.0.limits.room(asking, Some(name));
         let instance = self.0.limits.instance(name, asking).await?;
+        noted.shown(&asked.shown);
         let decision = plugin.decide(asked.shown).await.map_err(Failure::Call)?;
+        noted.scopes(decision.words());
         let Some(said) = decision.words() else {
             return Ok(None);
         };
         let words = check_words(manifest, said).map_err(planned)?;
+        noted.words(&words);
         let permit = match asked.of {
             Some((caller, declared)) => Some(Permit::grant(
                 caller.box_name(),
@@ -155,10 +160,12 @@ impl Chant {
             uses: uses.clone(),
         };
         let most = wanted(manifest.limits.rounds, self.0.settings.max_rounds);
+        noted.caller(&caller);
         let mut step = decision.route(caller).await.map_err(Failure::Call)?;
         drop(instance);
         let mut rounds = 0;
         loop {
+            noted.step(&step);
             let need = match step {
                 SaidStep::Plan(plan) => {
                     let mut plan = check_plan(*plan, &bounds).map_err(planned)?;
@@ -175,6 +182,7 @@ impl Chant {
                     };
                     let caller = asked.of.map(|(caller, _)| caller);
                     let plan = self.settle(plan, name, caller).await?;
+                    noted.decided();
                     return Ok(Some((plan, lease)));
                 }
                 SaidStep::Need(need) => need,
@@ -190,6 +198,7 @@ impl Chant {
             let met = self.meet(need, name, caller, credential_headers, &offered, &mut held);
             let (state, answers) = Box::pin(met).await?;
             let _instance = self.0.limits.instance(name, asking).await?;
+            noted.answers(&answers);
             step = plugin.resume(state, answers).await.map_err(Failure::Call)?;
         }
     }

@@ -12,6 +12,7 @@ use http::{Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::chant::noted::Noted;
 use crate::lease::Lease;
 use crate::rules::names::{BoxName, PluginName};
 use crate::rules::plan::Target;
@@ -34,6 +35,8 @@ pub(super) struct Ending {
     pub(super) target: Option<Target>,
     /// What its stream lives under.
     pub(super) lease: Option<Lease>,
+    /// What the decision log will hold of it.
+    pub(super) noted: Noted,
     outcome: Outcome,
     status: Option<StatusCode>,
     refusal: Option<RefusalKind>,
@@ -64,6 +67,7 @@ impl Ending {
             plugin: None,
             target: None,
             lease: None,
+            noted: Noted::default(),
             outcome: Outcome::Leave,
             status: None,
             refusal: None,
@@ -88,6 +92,7 @@ impl Ending {
 
     /// An upstream's answer has begun.
     pub(super) fn forwarding(&mut self, status: StatusCode) {
+        self.noted.answered();
         self.status = Some(status);
     }
 
@@ -116,27 +121,26 @@ impl Drop for Ending {
     fn drop(&mut self) {
         let revoked = self.lease.as_ref().is_some_and(Lease::is_cancelled);
         let cut = matches!(self.outcome, Outcome::Leave | Outcome::Break);
-        end_request(
-            &self.metrics,
-            &RequestEnd {
-                protocol: Protocol::Chant,
-                method: self.method,
-                box_name: self.box_name.as_ref(),
-                plugin: self.plugin.as_ref(),
-                target: self.target.as_ref(),
-                outcome: if revoked && cut {
-                    Outcome::Revoke
-                } else {
-                    self.outcome
-                },
-                status: self.status,
-                refusal: self.refusal.as_ref(),
-                duration: self.began.elapsed(),
-                bytes_in: self.taken_in.bytes.load(Ordering::Relaxed),
-                bytes_out: self.bytes_out,
-                cause: None,
+        let end = RequestEnd {
+            protocol: Protocol::Chant,
+            method: self.method,
+            box_name: self.box_name.as_ref(),
+            plugin: self.plugin.as_ref(),
+            target: self.target.as_ref(),
+            outcome: if revoked && cut {
+                Outcome::Revoke
+            } else {
+                self.outcome
             },
-        );
+            status: self.status,
+            refusal: self.refusal.as_ref(),
+            duration: self.began.elapsed(),
+            bytes_in: self.taken_in.bytes.load(Ordering::Relaxed),
+            bytes_out: self.bytes_out,
+            cause: None,
+        };
+        end_request(&self.metrics, &end);
+        self.noted.told(&end);
     }
 }
 

@@ -20,6 +20,7 @@ mod keep;
 mod limits;
 mod locate;
 mod log;
+mod noted;
 mod offers;
 pub mod owned;
 mod room;
@@ -29,7 +30,7 @@ mod shares;
 mod turns;
 mod visitor;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -43,6 +44,7 @@ use crate::chant::journal::Journal;
 use crate::chant::limits::Limits;
 use crate::chant::owned::Owned;
 use crate::chant::turns::Turns;
+use crate::decision_log::DecisionLog;
 use crate::plugins::Plugins;
 use crate::relay::Relay;
 use crate::rules::manifest::TokenPlace;
@@ -85,6 +87,8 @@ pub struct Settings {
     pub max_call_bytes: usize,
     /// How much one plugin may keep for one box.
     pub keep: KeepLimits,
+    /// The plugins whose decisions' inputs are recorded.
+    pub recorded: HashSet<PluginName>,
     /// What a box, a plugin and all together may have at a time.
     pub limits: LimitSettings,
 }
@@ -111,6 +115,8 @@ pub struct Parts {
     pub relay: Relay,
     /// Where each request's end is counted.
     pub metrics: Arc<Metrics>,
+    /// Where what was decided is kept, if it is.
+    pub decision_log: Option<Arc<DecisionLog>>,
 }
 
 /// The protocol, ready to serve.

@@ -96,6 +96,7 @@ impl Chant {
             Destination::Plugin(_) if !is_served_method(&head.method) => Err(not_served().into()),
             Destination::Plugin(matched) => {
                 ending.plugin = Some(matched.plugin.manifest().name.clone());
+                ending.noted = self.note(&matched)?;
                 if matched.route().public {
                     if !matched.plugin.granted().public(&matched.route().prefix) {
                         return Err(not_served().into());
@@ -109,7 +110,7 @@ impl Chant {
                         .into());
                     }
                     self.take_slots(None, ending)?;
-                    return self.answer_public(&matched, &head, body).await;
+                    return self.answer_public(&matched, &head, body, ending).await;
                 }
                 let mut caller = Caller::identify(self.boxes(), &head, &matched.route().token)?;
                 if let Some(upstream) = &matched.route().payer_of {
@@ -149,6 +150,7 @@ impl Chant {
         matched: &PluginRoute,
         head: &Head,
         body: InboundBody,
+        ending: &mut Ending,
     ) -> Result<Reply, Failure> {
         if matched.route().inputs.body > 0 {
             body::refuse_encoded(&head.headers)?;
@@ -158,7 +160,10 @@ impl Chant {
         let hidden = self.credential_headers(&matched.route().token);
         let shown = self.show(matched, head, whole, &hidden);
         let asked = Asked::public(matched, head, shown, &hidden);
-        let (plan, _) = self.decide(asked).await?.ok_or_else(not_served)?;
+        let (plan, _) = self
+            .decide(asked, &mut ending.noted)
+            .await?
+            .ok_or_else(not_served)?;
         match plan.action {
             CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
             CheckedAction::Refuse(refusal) => Err(refusal.into()),
@@ -196,7 +201,10 @@ impl Chant {
         let hidden = self.credential_headers(&matched.route().token);
         let shown = self.show(matched, head, whole, &hidden);
         let asked = Asked::of_box(matched, head, shown, &hidden, caller, declared);
-        let (plan, lease) = self.decide(asked).await?.ok_or_else(not_served)?;
+        let (plan, lease) = self
+            .decide(asked, &mut ending.noted)
+            .await?
+            .ok_or_else(not_served)?;
         match plan.action {
             CheckedAction::Answer(answer) => Ok(Reply::Answer(answer)),
             CheckedAction::Refuse(refusal) => Err(refusal.into()),

@@ -9,8 +9,10 @@ pub(crate) mod conformance;
 mod credential;
 mod grant;
 mod journal;
+mod log;
 pub(crate) mod plugin;
 mod print;
+mod replay;
 mod secret;
 mod value;
 
@@ -146,6 +148,9 @@ Examples:
   jackfield journal hud --json | jq .record
   jackfield journal hud --prune 2026-01-01T00:00:00Z")]
     Journal(journal::JournalArguments),
+    /// The decision log: verify it, print its head, its key or its records
+    #[command(subcommand)]
+    Log(log::LogCommand),
     /// The configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -157,12 +162,14 @@ impl Operate {
     pub fn failure(&self) -> ExitCode {
         match self {
             Self::Plugin(PluginCommand::Audit(_)) => ExitCode::from(audit::NOT_AUDITED),
+            Self::Plugin(PluginCommand::Replay(_)) => ExitCode::from(replay::NOT_REPLAYED),
             Self::Box(_)
             | Self::Secret(_)
             | Self::Credential(_)
             | Self::Grant(_)
             | Self::Plugin(_)
             | Self::Journal(_)
+            | Self::Log(_)
             | Self::Config(_) => ExitCode::FAILURE,
         }
     }
@@ -183,6 +190,10 @@ pub async fn run(global: &Global, command: Operate) -> Result<ExitCode> {
         Operate::Plugin(PluginCommand::Audit(arguments)) => {
             return audit::run(global, *arguments).await.map(ExitCode::from);
         }
+        Operate::Plugin(PluginCommand::Replay(arguments)) => {
+            return replay::run(global, *arguments).await.map(ExitCode::from);
+        }
+        Operate::Log(command) => return log::run(global, &printer, command),
         Operate::Box(command) => boxes::run(&client()?, &printer, command).await,
         Operate::Secret(command) => secret::run(&client()?, &printer, command).await,
         Operate::Credential(command) => credential::run(&client()?, &printer, command).await,

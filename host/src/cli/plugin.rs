@@ -15,6 +15,7 @@ use crate::cli::Global;
 use crate::cli::audit::{self, AuditArguments};
 use crate::cli::author::{self, AuthorCommand};
 use crate::cli::print::Printer;
+use crate::cli::replay::{self, ReplayArguments};
 use crate::config::{Config, prepare_state_dir};
 use crate::plugins::{ComponentHash, component};
 use crate::rules::escape::escape_line;
@@ -49,6 +50,8 @@ where it can. A running host takes up what is new or changed in plugins_dir.")]
     Version(VersionCommand),
     /// Look at a component that nobody trusts yet: what it is, may do and does
     Audit(Box<AuditArguments>),
+    /// Ask another version what the live ones were asked, and show what it would decide otherwise
+    Replay(Box<ReplayArguments>),
     /// Take a plugin's approval back: it goes out of use, what it has open is cut, and it waits to be approved again
     #[command(after_help = "\
 Examples:
@@ -86,6 +89,7 @@ pub(super) async fn run(global: &Global, printer: &Printer, command: PluginComma
             })
         }
         PluginCommand::Audit(arguments) => audit::run(global, *arguments).await.map(|_| ()),
+        PluginCommand::Replay(arguments) => replay::run(global, *arguments).await.map(|_| ()),
         PluginCommand::Build { dirs, out } => build(&config, printer, dirs, out),
         PluginCommand::Version(command) => versions::run(&client, printer, command).await,
         PluginCommand::Author(command) => author::run(&config, printer, command).await,

@@ -11,7 +11,8 @@ use toml::Spanned;
 use crate::config::error::Fault;
 use crate::config::raw::{Placed, RawConfig, RawLog, RawPlugin, RawTls, nearest};
 use crate::config::{
-    Config, LogConfig, LogFormat, LogLevel, PluginConfig, TlsFiles, env, limits, upstreams,
+    Config, DecisionLogMode, LogConfig, LogFormat, LogLevel, PluginConfig, TlsFiles, decision_log,
+    env, limits, upstreams,
 };
 use crate::rules::names::PluginName;
 use crate::rules::permission::Permission;
@@ -45,6 +46,7 @@ pub(super) fn check(raw: RawConfig, base: &Path) -> Result<Config, Fault> {
         Some(placed) => path(placed, base)?,
         None => state_dir.join("plugins"),
     };
+    let decision_log = decision_log::check(&raw.decision_log)?;
     Ok(Config {
         source: None,
         broker: broker(&raw.broker)?,
@@ -59,9 +61,10 @@ pub(super) fn check(raw: RawConfig, base: &Path) -> Result<Config, Fault> {
             .map(|tls| tls_files(tls, base))
             .transpose()?,
         upstreams: upstreams::check(&raw.upstreams, base)?,
-        plugins: plugins(raw.plugins)?,
+        plugins: plugins(raw.plugins, decision_log.mode)?,
         limits: limits::check(&raw.limits)?,
         log: log(&raw.log)?,
+        decision_log,
         env: env::check(raw.env)?,
     })
 }
@@ -140,6 +143,7 @@ fn tls_files(placed: &Spanned<RawTls>, base: &Path) -> Result<TlsFiles, Fault> {
 
 fn plugins(
     raw: BTreeMap<Spanned<String>, RawPlugin>,
+    log: DecisionLogMode,
 ) -> Result<BTreeMap<PluginName, PluginConfig>, Fault> {
     raw.into_iter()
         .map(|(name, entry)| {
@@ -166,10 +170,22 @@ fn plugins(
                 grant,
                 settings,
                 signatures,
+                record_inputs: records_inputs(&entry.record, log)?,
             };
             Ok((key, plugin))
         })
         .collect()
+}
+
+fn records_inputs(raw: &Placed<String>, log: DecisionLogMode) -> Result<bool, Fault> {
+    let records = choice("record", raw, &[("nothing", false), ("inputs", true)])?;
+    match raw {
+        Some(placed) if records == Some(true) && log == DecisionLogMode::Off => Err(fault(
+            placed,
+            "record = \"inputs\" needs a decision log: set mode in [decision_log]",
+        )),
+        Some(_) | None => Ok(records.unwrap_or_default()),
+    }
 }
 
 fn signatures(
@@ -233,7 +249,7 @@ fn log(raw: &RawLog) -> Result<LogConfig, Fault> {
     })
 }
 
-fn choice<T: Copy>(
+pub(super) fn choice<T: Copy>(
     key: &str,
     raw: &Placed<String>,
     known: &[(&str, T)],

@@ -15,9 +15,11 @@ Examples:
   jackfield secret set OPENAI --box alice --host api.openai.com < openai-key.txt
   jackfield box env alice                         what alice's processes need to know
   jackfield grant issue --box alice --credential octocat    a visitor's turn, for an hour
+  jackfield log verify                            hold the decision log to its chain and signatures
 
 Exit codes: 0 done; 1 refused or failed, with the reason on standard error;
-2 the arguments make no sense. `plugin audit` has codes of its own.
+2 the arguments make no sense. `plugin audit` and `plugin replay`
+have codes of their own.
 
 Values of secrets and credentials come from standard input or --from-file and
 never from an argument, which other processes could read.";

@@ -270,7 +270,7 @@ fn small(
     within(key, value, default, least, most).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-fn within(
+pub(super) fn within(
     key: &str,
     value: &Placed<u64>,
     default: u64,

@@ -25,6 +25,7 @@ pub(super) struct RawConfig {
     pub(super) plugins: BTreeMap<Spanned<String>, RawPlugin>,
     pub(super) limits: RawLimits,
     pub(super) log: RawLog,
+    pub(super) decision_log: RawDecisionLog,
     pub(super) env: BTreeMap<Spanned<String>, Spanned<String>>,
 }
 
@@ -50,6 +51,7 @@ pub(super) struct RawPlugin {
     pub(super) settings: Placed<toml::Table>,
     pub(super) trusted_keys: Option<Vec<Spanned<String>>>,
     pub(super) require_signature: Placed<bool>,
+    pub(super) record: Placed<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -90,6 +92,17 @@ pub(super) struct RawLimits {
 pub(super) struct RawLog {
     pub(super) level: Placed<String>,
     pub(super) format: Placed<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawDecisionLog {
+    pub(super) mode: Placed<String>,
+    pub(super) segment_bytes: Placed<u64>,
+    pub(super) segments: Placed<u64>,
+    pub(super) queue_records: Placed<u64>,
+    pub(super) sign_seconds: Placed<u64>,
+    pub(super) inputs_bytes: Placed<u64>,
 }
 
 impl RawConfig {

@@ -272,7 +272,9 @@ fn the_example_says_the_defaults() {
 
 #[test]
 fn the_example_loads_with_every_key_in_use() {
-    let config = parse(&in_use(EXAMPLE)).unwrap();
+    // Recorded inputs need a log, which is off by default.
+    let example = in_use(EXAMPLE).replace("mode = \"off\"", "mode = \"must\"");
+    let config = parse(&example).unwrap();
     assert!(config.public_url.is_some() && config.tls.is_some() && !config.plugins.is_empty());
 }
 
@@ -289,6 +291,7 @@ fn the_example_documents_every_key() {
         "[plugins.inference]",
         "[limits]",
         "[log]",
+        "[decision_log]",
     ] {
         let error = parse(&format!("{table}\nqqqqqqqqqqqq = 1"))
             .unwrap_err()
@@ -308,7 +311,7 @@ fn the_example_documents_every_key() {
             checked += 1;
         }
     }
-    assert!(checked >= 36, "{checked}");
+    assert!(checked >= 43, "{checked}");
 }
 
 /// The example with each commented key taken into use.
@@ -320,6 +323,36 @@ fn in_use(example: &str) -> String {
             Some(_) | None => line,
         })
         .fold(String::new(), |text, line| text + line + "\n")
+}
+
+#[test]
+fn inputs_are_recorded_only_beside_a_log() {
+    let plugin = "[plugins.a]\nrecord = \"inputs\"\n";
+    let error = parse(plugin).unwrap_err().to_string();
+    assert!(error.contains("needs a decision log"), "{error}");
+    for (mode, known) in [
+        ("best-effort", DecisionLogMode::BestEffort),
+        ("must", DecisionLogMode::Must),
+    ] {
+        let config = parse(&format!("{plugin}[decision_log]\nmode = {mode:?}")).unwrap();
+        assert_eq!(config.decision_log.mode, known);
+        assert!(
+            config
+                .plugins
+                .into_values()
+                .all(|plugin| plugin.record_inputs)
+        );
+    }
+    let none = parse("[plugins.a]\nrecord = \"nothing\"").unwrap();
+    assert!(
+        none.plugins
+            .into_values()
+            .all(|plugin| !plugin.record_inputs)
+    );
+    let error = parse("[decision_log]\nmode = \"best\"")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("best-effort"), "{error}");
 }
 
 #[test]

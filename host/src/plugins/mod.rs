@@ -33,6 +33,7 @@ mod lane;
 mod live;
 mod load;
 mod operate;
+mod recorded;
 mod sources;
 mod stage;
 mod status;
@@ -65,6 +66,7 @@ pub use crate::plugins::hash::ComponentHash;
 pub use crate::plugins::history::PastEvent;
 pub use crate::plugins::live::{Decision, LivePlugin};
 pub use crate::plugins::operate::{Blocked, Revoked};
+pub use crate::plugins::recorded::{Recorded, Recording};
 pub use crate::plugins::status::{About, Change, LoadReport, Outcome, PluginState, PluginStatus};
 pub use crate::plugins::table::Table;
 

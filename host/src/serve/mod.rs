@@ -21,8 +21,8 @@ pub use mimalloc::MiMalloc as Allocator;
 
 /// Runs the command that the arguments name. 0: done; 1: refused or failed;
 /// 2: the arguments make no sense. `conformance` has codes of its own: how many
-/// checks failed, and 125 when there was nothing to check. `plugin audit` has
-/// too: 1 for what it found, 2 where there was nothing to audit.
+/// checks failed, and 125 when there was nothing to check. `plugin audit`
+/// and `plugin replay` have too: 1 for what was found, 2 where nothing could be.
 #[must_use]
 pub fn main() -> ExitCode {
     process::harden();

@@ -193,6 +193,10 @@ pub struct Metrics {
     connections: Arc<AtomicU64>,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
+    decisions: AtomicU64,
+    decisions_lost: AtomicU64,
+    decision_bytes: AtomicU64,
+    inputs_lost: AtomicU64,
 }
 
 /// A request in flight, counted for as long as this lives.
@@ -226,6 +230,22 @@ impl Metrics {
     /// Counts a request that a limit refused.
     pub fn limit_refused(&self, limit: Limit) {
         add(Limit::ALL.iter().zip(&self.limits), |known| *known == limit);
+    }
+
+    /// Counts records that the decision log has taken, and their bytes.
+    pub fn decisions_kept(&self, records: u64, bytes: u64) {
+        self.decisions.fetch_add(records, Ordering::Relaxed);
+        self.decision_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts records that the decision log has not taken.
+    pub fn decisions_lost(&self, records: u64) {
+        self.decisions_lost.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Counts a decision whose inputs should have been recorded, and were not.
+    pub fn inputs_lost(&self) {
+        self.inputs_lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a request that has ended.
@@ -320,6 +340,30 @@ impl Metrics {
                 "counter",
                 "Bytes of answers' bodies.",
                 &self.bytes_out,
+            ),
+            (
+                "jackfield_decision_log_records_total",
+                "counter",
+                "Records in the decision log.",
+                &self.decisions,
+            ),
+            (
+                "jackfield_decision_log_lost_total",
+                "counter",
+                "Decisions that the decision log could not take.",
+                &self.decisions_lost,
+            ),
+            (
+                "jackfield_decision_log_bytes_total",
+                "counter",
+                "Bytes written to the decision log.",
+                &self.decision_bytes,
+            ),
+            (
+                "jackfield_decision_inputs_lost_total",
+                "counter",
+                "Decisions whose inputs could not be recorded.",
+                &self.inputs_lost,
             ),
         ];
         for (name, sort, help, counter) in rest {
@@ -438,6 +482,8 @@ mod tests {
         metrics.limit_refused(Limit::KeepKeys);
         metrics.limit_refused(Limit::JournalBytesPerBox);
         metrics.limit_refused(Limit::JournalBytes);
+        metrics.decisions_kept(2, 300);
+        metrics.decisions_lost(4);
         let text = metrics.render();
         for line in [
             "jackfield_requests_total{outcome=\"refuse\"} 1",
@@ -454,6 +500,9 @@ mod tests {
             "jackfield_requests_in_flight 0",
             "jackfield_request_bytes_total 3",
             "jackfield_response_bytes_total 5",
+            "jackfield_decision_log_records_total 2",
+            "jackfield_decision_log_bytes_total 300",
+            "jackfield_decision_log_lost_total 4",
         ] {
             assert!(text.contains(&format!("{line}\n")), "{line}\n{text}");
         }

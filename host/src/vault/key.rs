@@ -103,7 +103,7 @@ impl fmt::Debug for VaultKey {
 /// [`VaultError::MissingKey`] when the file is gone and the store is not empty;
 /// otherwise when the file cannot be read, is not a key, or others can read it.
 pub async fn load_key(path: &Path, store: &dyn Store) -> Result<VaultKey, VaultError> {
-    if let Some(key) = read(path)? {
+    if let Some(key) = read_key(path)? {
         return Ok(key);
     }
     let (sealed, _) = store.scan(PREFIX.as_bytes()).await?;
@@ -120,7 +120,11 @@ pub async fn load_key(path: &Path, store: &dyn Store) -> Result<VaultKey, VaultE
     Ok(key)
 }
 
-fn read(path: &Path) -> Result<Option<VaultKey>, KeyError> {
+/// Reads the key file; none where there is no file.
+///
+/// # Errors
+/// When it cannot be read, is not a key, or others can read it.
+pub fn read_key(path: &Path) -> Result<Option<VaultKey>, KeyError> {
     let failed = |cause| KeyError::Io {
         action: "reading",
         path: path.to_owned(),

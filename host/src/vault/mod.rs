@@ -20,6 +20,7 @@ use crate::store::{Batch, Change, Condition, Record, Store, StoreError};
 mod check;
 mod credentials;
 mod error;
+mod frames;
 mod held;
 mod key;
 mod seal;
@@ -29,7 +30,8 @@ mod tests;
 
 pub use credentials::{CredentialRecord, NewCredential};
 pub use error::{AmbiguousCredential, VaultError};
-pub use key::{KeyError, VaultKey, load_key};
+pub use frames::FrameSealer;
+pub use key::{KeyError, VaultKey, load_key, read_key};
 pub use seal::{MAX_SECRET, MIN_SECRET, UnfitValue};
 pub use secrets::{NewSecret, SecretRecord};
 

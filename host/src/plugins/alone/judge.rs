@@ -74,6 +74,10 @@ impl Alone {
         })
     }
 
+    pub(super) fn metered(&self) -> &Metered {
+        &self.metered
+    }
+
     pub(super) fn manifest(&self) -> &Manifest {
         &self.manifest
     }
