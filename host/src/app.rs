@@ -23,7 +23,7 @@ use crate::chant::{
 };
 use crate::config::{self, Config};
 use crate::listen::{ListenSettings, Listener, TlsSettings};
-use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins};
+use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins, WatchSettings};
 use crate::relay::{Destination, ExtraCa, OwnListeners, Relay, RelaySettings};
 use crate::store::{self, SledSettings, Store};
 use crate::telemetry::Metrics;
@@ -255,6 +255,10 @@ fn plugin_settings(config: &Config) -> PluginSettings {
             .iter()
             .map(|(name, plugin)| (name.clone(), plugin.signatures.clone()))
             .collect(),
+        watch: WatchSettings {
+            window: config.watch.window,
+            boxes: config.watch.boxes,
+        },
         limits: CallLimits {
             time: defaults.time.min(limits.plugin_time),
             most_time: limits.plugin_time,

@@ -26,6 +26,7 @@ mod layering;
 mod leftovers;
 mod lifecycle;
 mod limits;
+mod moods;
 mod no_capability;
 mod notes;
 mod ownership;
@@ -41,7 +42,9 @@ mod shares;
 mod stand_ins;
 mod streams;
 mod tls;
+mod trials;
 mod versions;
+mod watch;
 
 use jackfield_tests::world::{Builder, World};
 

@@ -3,146 +3,18 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jackfield_tests::client::{Client, Request};
 use jackfield_tests::minisign::Signer;
-use jackfield_tests::plugins::{Plugin, component};
 use jackfield_tests::soon;
-use jackfield_tests::upstream::Exchange;
-use jackfield_tests::world::World;
-use serde_json::Value;
 
-use crate::{BINARY, world};
-
-/// A version of the moody one, in which these texts stand instead.
-fn moody(changes: &[(&str, &str)]) -> Vec<u8> {
-    let mut bytes = fs::read(component(Path::new(BINARY), Plugin::Moody)).expect("a component");
-    for (from, to) in changes {
-        assert_eq!(from.len(), to.len());
-        let mut windows = bytes.windows(from.len());
-        let at = windows.position(|window| window == from.as_bytes());
-        let at = at.unwrap_or_else(|| panic!("{from} stands nowhere"));
-        bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
-    }
-    bytes
-}
-
-fn tinted(tint: &str) -> Vec<u8> {
-    moody(&[("tint:green", &format!("tint:{tint:<5}"))])
-}
-
-fn in_mood(mood: &str) -> Vec<u8> {
-    moody(&[("mood:honest", &format!("mood:{mood}"))])
-}
-
-/// A world in which a moody plugin is live, and `box-a` may use it.
-async fn moods() -> World {
-    let world = world()
-        .plugins(&[
-            Plugin::Inference,
-            Plugin::Egress,
-            Plugin::Moody,
-            Plugin::Liar,
-        ])
-        .ready()
-        .await;
-    world.declare(&world.token, &[("moody", &["feel"])]).await;
-    world
-}
-
-/// Puts a file into the plugins folder, whole.
-fn put(world: &World, name: &str, bytes: &[u8]) {
-    let beside = world.home.path().join(name);
-    fs::write(&beside, bytes).expect("a file");
-    fs::set_permissions(&beside, fs::Permissions::from_mode(0o644)).expect("a mode");
-    fs::rename(beside, world.home.plugins().join(name)).expect("it is put there");
-}
-
-/// Puts a file beside the configuration, to be handed over.
-fn file(world: &World, name: &str, bytes: &[u8]) -> String {
-    let path = world.home.path().join(name);
-    fs::write(&path, bytes).expect("a file");
-    path.display().to_string()
-}
-
-/// Which version answers.
-async fn tint(world: &World) -> String {
-    let response = world
-        .send(&Request::get("/moody").bearer(&world.token))
-        .await;
-    match response.status {
-        200 => response.text().trim_end().to_owned(),
-        status => status.to_string(),
-    }
-}
-
-async fn until(what: &str, world: &World, holds: impl AsyncFn(&World) -> bool) {
-    let held = async {
-        while !holds(world).await {
-            tokio::task::yield_now().await;
-        }
-    };
-    soon(what, held).await;
-}
-
-async fn is_tinted(world: &World, expected: &str) {
-    until(expected, world, async |world| tint(world).await == expected).await;
-}
-
-async fn history(world: &World) -> Vec<Value> {
-    let told = world
-        .command(&["plugin", "history", "moody", "--json"], "")
-        .await;
-    match told.code {
-        Some(0) => told.json().as_array().expect("a list").clone(),
-        // There is none before anything of the name came.
-        _ => Vec::new(),
-    }
-}
-
-async fn has_happened(world: &World, happened: &str, text: &str) {
-    until(text, world, async |world| {
-        let events = history(world).await;
-        events.iter().any(|event| {
-            let said = event["text"].as_str().unwrap_or_default();
-            event["happened"] == happened && said.contains(text)
-        })
-    })
-    .await;
-}
-
-async fn hash_of(world: &World, state: &str) -> String {
-    let listed = world.command(&["plugin", "list", "--json"], "").await.ok();
-    let listed = listed.json();
-    let mut listed = listed.as_array().expect("a list").iter();
-    let found = listed.find(|one| one["name"] == "moody" && one["state"] == state);
-    let hash = &found.unwrap_or_else(|| panic!("none is {state}"))["hash"];
-    hash.as_str().expect("a hash").to_owned()
-}
-
-/// A stream of the moody one's, of which the head has come.
-async fn stream(world: &World) -> (Client, Exchange) {
-    let mut client = world.client().await;
-    let request = Request::post("/moody/stream").bearer(&world.token);
-    client.send(&request).await;
-    let mut exchange = world.anthropic.next().await;
-    exchange.begin_events().await.expect("the host reads");
-    client.head().await.expect("a head");
-    flows(&mut client, &mut exchange).await;
-    (client, exchange)
-}
-
-async fn flows(client: &mut Client, exchange: &mut Exchange) {
-    exchange
-        .send_chunk("data: on\n\n")
-        .await
-        .expect("the host reads");
-    let arrived = client.body_bytes(10).await.expect("an event");
-    assert_eq!(arrived, "data: on\n\n");
-}
+use crate::moods::{
+    file, flows, has_happened, hash_of, in_mood, is_tinted, moods, moody, put, stream, tint,
+    tinted, until,
+};
+use crate::world;
 
 #[tokio::test]
 async fn a_file_that_is_put_there_waits_and_goes_live_under_open_streams() {

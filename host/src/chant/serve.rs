@@ -95,6 +95,7 @@ impl Chant {
             }
             Destination::Plugin(_) if !is_served_method(&head.method) => Err(not_served().into()),
             Destination::Plugin(matched) => {
+                let matched = self.version_for(matched, &head).ok_or_else(not_served)?;
                 ending.plugin = Some(matched.plugin.manifest().name.clone());
                 if matched.route().public {
                     if !matched.plugin.granted().public(&matched.route().prefix) {
@@ -125,6 +126,29 @@ impl Chant {
                 self.answer_box(&matched, &head, body, &caller, ending)
                     .await
             }
+        }
+    }
+
+    /// The route again, of the version that serves the caller's box: a canary
+    /// takes its boxes' requests to its own routes. From here on a request
+    /// sees no other. Who shows no token that names a box is the live one's to
+    /// answer.
+    fn version_for(&self, matched: PluginRoute, head: &Head) -> Option<PluginRoute> {
+        let is_canary = matched.plugin.is_canary();
+        if !is_canary && (matched.plugin.canary().is_none() || matched.route().public) {
+            return Some(matched);
+        }
+        let caller = Caller::identify(self.boxes(), head, &matched.route().token);
+        let Ok(caller) = caller else {
+            return (!is_canary).then_some(matched);
+        };
+        // A route that the live version does not have.
+        if is_canary {
+            return matched.plugin.serves(caller.box_name()).then_some(matched);
+        }
+        match matched.plugin.canary_for(caller.box_name()) {
+            Some(canary) => routes::under(canary, &head.method, head.uri.path()),
+            None => Some(matched),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::config::WatchConfig;
 use crate::config::error::Fault;
-use crate::config::raw::{Placed, RawLimits};
+use crate::config::raw::{Placed, RawLimits, RawWatch};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -150,6 +151,15 @@ pub(super) fn check(raw: &RawLimits) -> Result<Limits, Fault> {
         plugin_instances: instances.all,
         instances_per_plugin: instances.per_plugin,
         instances_per_box: instances.per_box,
+    })
+}
+
+/// How a version is watched that has just gone live.
+pub(super) fn watch(raw: &RawWatch) -> Result<WatchConfig, Fault> {
+    let seconds = within("seconds of [watch]", &raw.seconds, 600, 0, 86_400)?;
+    Ok(WatchConfig {
+        window: Duration::from_secs(seconds),
+        boxes: size("boxes of [watch]", &raw.boxes, 3, 1, 1_000_000)?,
     })
 }
 

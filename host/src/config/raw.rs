@@ -24,6 +24,7 @@ pub(super) struct RawConfig {
     pub(super) upstreams: BTreeMap<Spanned<String>, RawUpstream>,
     pub(super) plugins: BTreeMap<Spanned<String>, RawPlugin>,
     pub(super) limits: RawLimits,
+    pub(super) watch: RawWatch,
     pub(super) log: RawLog,
     pub(super) env: BTreeMap<Spanned<String>, Spanned<String>>,
 }
@@ -83,6 +84,13 @@ pub(super) struct RawLimits {
     pub(super) plugin_instances: Placed<u64>,
     pub(super) instances_per_plugin: Placed<u64>,
     pub(super) instances_per_box: Placed<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawWatch {
+    pub(super) seconds: Placed<u64>,
+    pub(super) boxes: Placed<u64>,
 }
 
 #[derive(Deserialize, Default)]

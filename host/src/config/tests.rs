@@ -288,6 +288,7 @@ fn the_example_documents_every_key() {
         "[upstreams.anthropic]",
         "[plugins.inference]",
         "[limits]",
+        "[watch]",
         "[log]",
     ] {
         let error = parse(&format!("{table}\nqqqqqqqqqqqq = 1"))

@@ -17,6 +17,7 @@ use crate::plugins::versions::{Kept, Line, Versions};
 use crate::plugins::{Approve, Plugins};
 use crate::rules::admission::Admission;
 use crate::rules::names::PluginName;
+use crate::rules::trial::Trial;
 use crate::store::{Batch, Change as Stored, StoreError};
 
 /// A component that came.
@@ -24,6 +25,8 @@ pub(crate) struct Offer {
     pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) signature: Option<String>,
     pub(crate) origin: Origin,
+    /// How it is to be tried beside the live version, where it is.
+    pub(crate) trial: Option<Trial>,
 }
 
 /// Where a component came from.
@@ -169,6 +172,15 @@ impl Plugins {
             return Err((error, account));
         }
         let mut admission = inner.authority.admit(loaded);
+        if let Some(trial) = &offer.trial {
+            let came = Came {
+                file,
+                offer,
+                loaded,
+                line,
+            };
+            return self.admit_trial(came, trial, admission, account).await;
+        }
         if let Occasion::Start(Approve::All) = occasion
             && admission != Admission::Block
         {
@@ -287,7 +299,7 @@ impl Plugins {
             .has_room_for(&loaded.manifest, &self.0.settings.reserved)
     }
 
-    async fn let_wait(
+    pub(crate) async fn let_wait(
         &self,
         file: &Path,
         offer: &Offer,
@@ -314,7 +326,8 @@ impl Plugins {
     }
 
     /// Lets a version take its plugin's place: first on disk, with what is told
-    /// of it and `changes`, then for the next request.
+    /// of it and `changes`, then for the next request. It is watched against
+    /// the one that it replaces.
     pub(crate) async fn go_live(
         &self,
         file: &Path,
@@ -323,17 +336,55 @@ impl Plugins {
         account: Account,
         changes: Vec<Stored>,
     ) -> Result<(), LoadError> {
+        self.take_place(file, offer, loaded, account, changes, true)
+            .await
+    }
+
+    /// The same for a version that was live before, which nobody watches.
+    pub(crate) async fn go_back(
+        &self,
+        file: &Path,
+        offer: &Offer,
+        loaded: &Loaded,
+        account: Account,
+    ) -> Result<(), LoadError> {
+        self.take_place(file, offer, loaded, account, Vec::new(), false)
+            .await
+    }
+
+    async fn take_place(
+        &self,
+        file: &Path,
+        offer: &Offer,
+        loaded: &Loaded,
+        mut account: Account,
+        changes: Vec<Stored>,
+        watched: bool,
+    ) -> Result<(), LoadError> {
         let line = self.0.versions.line(loaded.manifest.name.as_str()).await?;
         let mut now = line.clone();
         now.goes_live(kept(offer, loaded));
+        let tried = line.tried.as_ref().map(|tried| tried.hash);
+        if let Some(other) = tried.filter(|tried| *tried != loaded.hash && now.tried.is_none()) {
+            let told = format!("another version went live; {other} is tried no longer");
+            account.note(Happening::Dropped, told);
+        }
         self.keep(offer, loaded, &line, &now, account, changes)
             .await?;
-        self.0.stage.go_live(file, loaded, self.grants(loaded));
+        let settings = self.0.settings.watch;
+        let watched = watched && !settings.window.is_zero();
+        let watch = self
+            .0
+            .stage
+            .go_live(file, loaded, self.grants(loaded), watched);
         self.0.authority.hold();
+        if let Some(watch) = watch {
+            tokio::spawn(watch.run(Arc::downgrade(&self.0), settings));
+        }
         Ok(())
     }
 
-    async fn keep(
+    pub(crate) async fn keep(
         &self,
         offer: &Offer,
         loaded: &Loaded,
@@ -409,10 +460,20 @@ impl Plugins {
     }
 }
 
-fn kept(offer: &Offer, loaded: &Loaded) -> Kept {
+/// A component on its way in.
+pub(crate) struct Came<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) offer: &'a Offer,
+    pub(crate) loaded: &'a Loaded,
+    /// What is kept of its plugin.
+    pub(crate) line: Line,
+}
+
+pub(crate) fn kept(offer: &Offer, loaded: &Loaded) -> Kept {
     Kept {
         hash: loaded.hash,
         version: loaded.manifest.version.clone(),
         file: offer.origin.file(),
+        trial: offer.trial.clone(),
     }
 }

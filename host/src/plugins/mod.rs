@@ -8,7 +8,7 @@
 //! `folder` that `watch` looks at among them, `intake` takes each all the way, and `load` makes something of it
 //! that can be asked, by way of `inspect` and `cache`; `authority` and `table`
 //! decide whether it goes live, on the `stage`; `operate` is what the operator
-//! says about it; `versions` keeps what was live, and `history` what happened;
+//! says about it, `trials` what is tried `beside` the live version; `versions` keeps what was live, and `history` what happened;
 //! `live` asks it, by way of `call` and `lane`; `convert` stands between the
 //! contract's types and ours. `component` builds one; `alone` asks
 //! one without a host, for its author.
@@ -16,6 +16,7 @@
 pub mod alone;
 pub mod audit;
 mod authority;
+mod beside;
 mod bindings;
 mod cache;
 mod call;
@@ -37,6 +38,7 @@ mod sources;
 mod stage;
 mod status;
 mod table;
+mod trials;
 mod versions;
 mod wasi;
 mod watch;
@@ -58,6 +60,8 @@ use crate::rules::permission::{Grants, Permission};
 use crate::rules::signature::SignaturePolicy;
 use crate::store::Store;
 
+pub use crate::plugins::beside::record::Witness;
+pub use crate::plugins::beside::watched::WatchSettings;
 pub use crate::plugins::engine::{CallLimits, open_page_map};
 pub use crate::plugins::error::{CallFault, Fault, LoadError, PluginError};
 pub use crate::plugins::folder::MOST_BYTES;
@@ -67,6 +71,7 @@ pub use crate::plugins::live::{Decision, LivePlugin};
 pub use crate::plugins::operate::{Blocked, Revoked};
 pub use crate::plugins::status::{About, Change, LoadReport, Outcome, PluginState, PluginStatus};
 pub use crate::plugins::table::Table;
+pub use crate::plugins::trials::Comparison;
 
 /// What the host decides about its plugins.
 #[derive(Debug, Clone, Default)]
@@ -84,6 +89,8 @@ pub struct PluginSettings {
     pub signatures: BTreeMap<PluginName, SignaturePolicy>,
     /// The caps on a call.
     pub limits: CallLimits,
+    /// How what goes live is watched.
+    pub watch: WatchSettings,
 }
 
 /// Whose yes counts.
@@ -99,7 +106,7 @@ pub enum Approve {
 #[derive(Clone)]
 pub struct Plugins(Arc<Inner>);
 
-struct Inner {
+pub(crate) struct Inner {
     settings: PluginSettings,
     machine: Arc<Machine>,
     cache: Arc<Cache>,
@@ -160,6 +167,9 @@ impl Plugins {
     pub fn list(&self) -> Vec<PluginStatus> {
         let status = |(file, place): (PathBuf, Place)| match place {
             Place::Live(loaded) => Some(self.status(&file, &loaded, PluginState::Live)),
+            Place::Tried(loaded, trial) => {
+                Some(self.status(&file, &loaded, PluginState::from(&trial)))
+            }
             Place::Found(Found::Waiting(loaded)) => {
                 Some(self.status(&file, &loaded, PluginState::Waiting))
             }
