@@ -18,6 +18,7 @@ mod egress;
 mod feedback;
 mod fountain;
 mod grants;
+mod hot_loads;
 mod identify;
 mod inference;
 mod journal;

@@ -1,3 +1,5 @@
+//! Two decisions, part by part: what differs, and what is told of it.
+
 use super::*;
 use crate::rules::plan::{Expected, SaidCall, SaidRefusal, SaidThing, Write};
 

@@ -9,8 +9,9 @@
 //!   `mood:claims` the prefix of another plugin, `mood:unsure` has no name, and
 //!   `mood:traps!` and `mood:loops!` do that when they are asked
 //! - `step:as-ever` — what it does with what lies below `/moody/`, which needs
-//!   the word: it forwards that, asks the upstream first below `/moody/ask`,
-//!   and traps below `/moody/trap`. `step:failing` traps on all of it,
+//!   the word: it forwards that, asks the upstream first below `/moody/ask` and
+//!   answers with the tint that asked and the one that was asked again, and traps
+//!   below `/moody/trap`. `step:failing` traps on all of it,
 //!   `step:looping` loops, `step:refuses` refuses, `step:reaches` names an
 //!   upstream that no word reaches, `step:edited!` edits a header, and
 //!   `step:needing` asks something else
@@ -67,7 +68,7 @@ impl Capability for Moody {
         let forward = || Forward::to(upstream.clone()).credential(offer, key());
         let ask = |method: &str| -> Step {
             let call = Call::as_received(method, upstream.clone()).credential(offer, key());
-            Need::with_state("asked").call(call).into()
+            Need::with_state(black_box(TINT)).call(call).into()
         };
         match (request.segments().as_slice(), chosen(STEP)) {
             (["trap", ..], _) | (_, b"failing") => unreachable!("as it was told"),
@@ -83,8 +84,9 @@ impl Capability for Moody {
         }
     }
 
-    fn resume(_state: Vec<u8>, _answers: Answers) -> Step {
-        Answer::status(200).body(black_box(TINT)).into()
+    fn resume(state: Vec<u8>, _answers: Answers) -> Step {
+        let both = [state.as_slice(), black_box(TINT).as_bytes()].concat();
+        Answer::status(200).body(both).into()
     }
 }
 
