@@ -17,6 +17,7 @@ mod durability;
 mod egress;
 mod feedback;
 mod fountain;
+mod frozen;
 mod grants;
 mod hot_loads;
 mod identify;

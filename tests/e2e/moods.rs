@@ -35,6 +35,13 @@ pub(crate) fn in_mood(mood: &str) -> Vec<u8> {
     moody(&[("mood:honest", &format!("mood:{mood}"))])
 }
 
+/// The hash that an approval of these bytes belongs to.
+pub(crate) fn hash_of_bytes(bytes: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    let digits = digest.as_ref().iter();
+    digits.map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A world in which a moody plugin is live, and `box-a` may use it.
 pub(crate) async fn moods() -> World {
     moods_in(world()).await
