@@ -319,6 +319,7 @@ fn chant_settings(config: &Config) -> Result<chant::Settings> {
                 per_plugin: limits.buffered_bytes_per_plugin,
                 all: limits.buffered_bytes,
             },
+            failures_per_box: limits.failures_per_box,
             log: LogLimits {
                 per_box: limits.log_bytes_per_box,
                 per_plugin: limits.log_bytes_per_plugin,

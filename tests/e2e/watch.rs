@@ -4,7 +4,9 @@
 use jackfield_tests::client::Request;
 use jackfield_tests::world::World;
 
-use crate::moods::{file, has_happened, hash_of, history, is_tinted, moods_in, moody, tint, until};
+use crate::moods::{
+    file, has_happened, hash_of, history, is_tinted, moods_in, moody, tint, tint_of, until,
+};
 use crate::world;
 
 /// A world in which two boxes are enough, with tokens of two more boxes.
@@ -114,4 +116,23 @@ async fn nothing_goes_back_to_a_version_that_is_blocked() {
     has_logged(&world, "the version before it is blocked", 1).await;
     assert_eq!(tint(&world).await, "tint:red");
     assert_eq!(taken_back(&world).await, 0);
+}
+
+#[tokio::test]
+async fn a_box_whose_requests_trap_is_throttled_alone() {
+    let world = moods_in(world().tables("[limits]\nfailures_per_box = 1\n")).await;
+    let other = world.add_box("box-b").await;
+    world.declare(&other, &[("moody", &["feel"])]).await;
+    fails(&world, &world.token, "/moody/trap").await;
+    // Whatever it asks of that plugin next has to wait.
+    let request = Request::get("/moody").bearer(&world.token);
+    let told = ["moody", "failures_per_box"];
+    let refused = world.refuses(&request, 429, &told).await;
+    assert!(refused.fields.first("retry-after").is_some());
+    let metrics = world.home.metrics().await;
+    let counted = "jackfield_limit_refusals_total{limit=\"failures_per_box\",scope=\"box\"} 1";
+    assert!(metrics.contains(counted), "{metrics}");
+    assert_eq!(tint_of(&world, &other).await, "tint:green");
+    let elsewhere = Request::get("/liar/hello").bearer(&world.token);
+    assert_ne!(world.send(&elsewhere).await.status, 429);
 }

@@ -25,6 +25,7 @@ use crate::rules::plan_check::CheckedAction;
 use crate::rules::refusal::{Refusal, RefusalKind};
 use crate::rules::token::BoxToken;
 use crate::rules::{identify, paths};
+use crate::telemetry::PluginFault;
 
 impl Chant {
     /// Serves one request. It never fails: what goes wrong is an answer.
@@ -45,6 +46,12 @@ impl Chant {
             Err(failure) => {
                 if let Some(fault) = failure.plugin_fault() {
                     self.0.parts.metrics.plugin_failed(fault);
+                    if let Some(plugin) = &ending.plugin
+                        && !matches!(fault, PluginFault::Busy)
+                    {
+                        let box_name = ending.box_name.as_ref();
+                        self.0.limits.faults.failed(plugin, box_name);
+                    }
                 }
                 if let Some(limit) = failure.limit() {
                     self.0.parts.metrics.limit_refused(limit);
@@ -160,6 +167,9 @@ impl Chant {
         let own = caller.map(|caller| (caller.box_name(), &caller.known().slots));
         let own = limits.request_of(own)?;
         let plugins = ending.plugin.as_ref();
+        if let Some(plugin) = plugins {
+            limits.faults.may_ask(plugin, ending.box_name.as_ref())?;
+        }
         let plugins = plugins
             .map(|plugin| limits.request_at(plugin))
             .transpose()?;

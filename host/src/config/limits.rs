@@ -54,6 +54,8 @@ pub struct Limits {
     pub journal_bytes: u64,
     /// What one plugin's journal holds of one box, in bytes.
     pub journal_bytes_per_box: u64,
+    /// How often one plugin may fail on one box's requests in a minute.
+    pub failures_per_box: u64,
     /// What one plugin says to the log for one box in a minute.
     pub log_bytes_per_box: u64,
     /// What one plugin says to the log in a minute.
@@ -129,6 +131,7 @@ pub(super) fn check(raw: &RawLimits) -> Result<Limits, Fault> {
             0,
             1_000_000,
         )?,
+        failures_per_box: within("failures_per_box", &raw.failures_per_box, 120, 1, 1_000_000)?,
         journal_bytes: journal.0,
         journal_bytes_per_box: journal.1,
         log_bytes_per_box: log.0,

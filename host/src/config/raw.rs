@@ -69,6 +69,7 @@ pub(super) struct RawLimits {
     pub(super) buffered_bytes_per_box: Placed<u64>,
     pub(super) buffered_bytes_per_plugin: Placed<u64>,
     pub(super) buffered_bytes: Placed<u64>,
+    pub(super) failures_per_box: Placed<u64>,
     pub(super) log_bytes_per_box: Placed<u64>,
     pub(super) log_bytes_per_plugin: Placed<u64>,
     pub(super) call_seconds: Placed<u64>,

@@ -5,11 +5,12 @@
 //! text in the types of `rules::plan`.
 //!
 //! In reading order: [`Plugins`] here; components come from `sources`, the
-//! `folder` that `watch` looks at among them, `intake` takes each all the way, and `load` makes something of it
-//! that can be asked, by way of `inspect` and `cache`; `authority` and `table`
-//! decide whether it goes live, on the `stage`; `operate` is what the operator
-//! says about it, `trials` what is tried `beside` the live version; `versions` keeps what was live, and `history` what happened;
-//! `live` asks it, by way of `call` and `lane`; `convert` stands between the
+//! `folder` that `watch` looks at among them, `intake` takes each all the way,
+//! and `load` makes something of it that can be asked, by way of `inspect` and
+//! `cache`; `authority` and `table` decide whether it goes live, by a `swap` on
+//! the `stage`; `operate` is what the operator says about it, `trials` what is
+//! tried `beside` the live version; `versions` keeps what was live, and
+//! `history` what happened; `live` asks it, by way of `call` and `lane`; `convert` stands between the
 //! contract's types and ours. `component` builds one; `alone` asks
 //! one without a host, for its author.
 
@@ -37,6 +38,7 @@ mod operate;
 mod sources;
 mod stage;
 mod status;
+mod swap;
 mod table;
 mod trials;
 mod versions;
