@@ -24,7 +24,7 @@ use crate::chant::{
 use crate::config::{self, Config, DecisionLogMode};
 use crate::decision_log::{self, DecisionLog, InputSettings, LogKeys, LogSettings, Mode};
 use crate::listen::{ListenSettings, Listener, TlsSettings, Workers};
-use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins};
+use crate::plugins::{Approve, CallLimits, PluginSettings, PluginStatus, Plugins, WatchSettings};
 use crate::relay::{Destination, ExtraCa, OwnListeners, Relay, RelaySettings};
 use crate::store::{self, SledSettings, Store};
 use crate::telemetry::Metrics;
@@ -308,6 +308,10 @@ fn plugin_settings(config: &Config) -> PluginSettings {
             .iter()
             .map(|(name, plugin)| (name.clone(), plugin.signatures.clone()))
             .collect(),
+        watch: WatchSettings {
+            window: config.watch.window,
+            boxes: config.watch.boxes,
+        },
         limits: CallLimits {
             time: defaults.time.min(limits.plugin_time),
             most_time: limits.plugin_time,
@@ -374,6 +378,7 @@ fn chant_settings(config: &Config) -> Result<chant::Settings> {
                 per_plugin: limits.buffered_bytes_per_plugin,
                 all: limits.buffered_bytes,
             },
+            failures_per_box: limits.failures_per_box,
             log: LogLimits {
                 per_box: limits.log_bytes_per_box,
                 per_plugin: limits.log_bytes_per_plugin,

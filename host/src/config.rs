@@ -16,6 +16,7 @@ mod upstreams;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use http::HeaderName;
 
@@ -61,6 +62,8 @@ pub struct Config {
     pub plugins: BTreeMap<PluginName, PluginConfig>,
     /// Limits.
     pub limits: Limits,
+    /// How a version of a plugin is watched that has just gone live.
+    pub watch: WatchConfig,
     /// The log.
     pub log: LogConfig,
     /// The decision log.
@@ -105,6 +108,16 @@ pub struct PluginConfig {
     pub signatures: SignaturePolicy,
     /// Whether what its decisions are made from is recorded, too.
     pub record_inputs: bool,
+}
+
+/// For how long a version of a plugin is watched that has just gone live, and
+/// when it is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchConfig {
+    /// From its going live on; nothing is watched where this is zero.
+    pub window: Duration,
+    /// Boxes that have met a failure which the version before does not have.
+    pub boxes: usize,
 }
 
 /// How much is logged, and in what shape.

@@ -18,7 +18,9 @@ mod durability;
 mod egress;
 mod feedback;
 mod fountain;
+mod frozen;
 mod grants;
+mod hot_loads;
 mod identify;
 mod inference;
 mod journal;
@@ -27,6 +29,7 @@ mod layering;
 mod leftovers;
 mod lifecycle;
 mod limits;
+mod moods;
 mod no_capability;
 mod notes;
 mod ownership;
@@ -43,7 +46,9 @@ mod shares;
 mod stand_ins;
 mod streams;
 mod tls;
+mod trials;
 mod versions;
+mod watch;
 
 use jackfield_tests::world::{Builder, World};
 

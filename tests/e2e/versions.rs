@@ -3,146 +3,19 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jackfield_tests::client::{Client, Request};
 use jackfield_tests::minisign::Signer;
-use jackfield_tests::plugins::{Plugin, component};
 use jackfield_tests::soon;
-use jackfield_tests::upstream::Exchange;
 use jackfield_tests::world::World;
-use serde_json::Value;
 
-use crate::{BINARY, world};
-
-/// A version of the moody one, in which these texts stand instead.
-fn moody(changes: &[(&str, &str)]) -> Vec<u8> {
-    let mut bytes = fs::read(component(Path::new(BINARY), Plugin::Moody)).expect("a component");
-    for (from, to) in changes {
-        assert_eq!(from.len(), to.len());
-        let mut windows = bytes.windows(from.len());
-        let at = windows.position(|window| window == from.as_bytes());
-        let at = at.unwrap_or_else(|| panic!("{from} stands nowhere"));
-        bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
-    }
-    bytes
-}
-
-fn tinted(tint: &str) -> Vec<u8> {
-    moody(&[("tint:green", &format!("tint:{tint:<5}"))])
-}
-
-fn in_mood(mood: &str) -> Vec<u8> {
-    moody(&[("mood:honest", &format!("mood:{mood}"))])
-}
-
-/// A world in which a moody plugin is live, and `box-a` may use it.
-async fn moods() -> World {
-    let world = world()
-        .plugins(&[
-            Plugin::Inference,
-            Plugin::Egress,
-            Plugin::Moody,
-            Plugin::Liar,
-        ])
-        .ready()
-        .await;
-    world.declare(&world.token, &[("moody", &["feel"])]).await;
-    world
-}
-
-/// Puts a file into the plugins folder, whole.
-fn put(world: &World, name: &str, bytes: &[u8]) {
-    let beside = world.home.path().join(name);
-    fs::write(&beside, bytes).expect("a file");
-    fs::set_permissions(&beside, fs::Permissions::from_mode(0o644)).expect("a mode");
-    fs::rename(beside, world.home.plugins().join(name)).expect("it is put there");
-}
-
-/// Puts a file beside the configuration, to be handed over.
-fn file(world: &World, name: &str, bytes: &[u8]) -> String {
-    let path = world.home.path().join(name);
-    fs::write(&path, bytes).expect("a file");
-    path.display().to_string()
-}
-
-/// Which version answers.
-async fn tint(world: &World) -> String {
-    let response = world
-        .send(&Request::get("/moody").bearer(&world.token))
-        .await;
-    match response.status {
-        200 => response.text().trim_end().to_owned(),
-        status => status.to_string(),
-    }
-}
-
-async fn until(what: &str, world: &World, holds: impl AsyncFn(&World) -> bool) {
-    let held = async {
-        while !holds(world).await {
-            tokio::task::yield_now().await;
-        }
-    };
-    soon(what, held).await;
-}
-
-async fn is_tinted(world: &World, expected: &str) {
-    until(expected, world, async |world| tint(world).await == expected).await;
-}
-
-async fn history(world: &World) -> Vec<Value> {
-    let told = world
-        .command(&["plugin", "history", "moody", "--json"], "")
-        .await;
-    match told.code {
-        Some(0) => told.json().as_array().expect("a list").clone(),
-        // There is none before anything of the name came.
-        _ => Vec::new(),
-    }
-}
-
-async fn has_happened(world: &World, happened: &str, text: &str) {
-    until(text, world, async |world| {
-        let events = history(world).await;
-        events.iter().any(|event| {
-            let said = event["text"].as_str().unwrap_or_default();
-            event["happened"] == happened && said.contains(text)
-        })
-    })
-    .await;
-}
-
-async fn hash_of(world: &World, state: &str) -> String {
-    let listed = world.command(&["plugin", "list", "--json"], "").await.ok();
-    let listed = listed.json();
-    let mut listed = listed.as_array().expect("a list").iter();
-    let found = listed.find(|one| one["name"] == "moody" && one["state"] == state);
-    let hash = &found.unwrap_or_else(|| panic!("none is {state}"))["hash"];
-    hash.as_str().expect("a hash").to_owned()
-}
-
-/// A stream of the moody one's, of which the head has come.
-async fn stream(world: &World) -> (Client, Exchange) {
-    let mut client = world.client().await;
-    let request = Request::post("/moody/stream").bearer(&world.token);
-    client.send(&request).await;
-    let mut exchange = world.anthropic.next().await;
-    exchange.begin_events().await.expect("the host reads");
-    client.head().await.expect("a head");
-    flows(&mut client, &mut exchange).await;
-    (client, exchange)
-}
-
-async fn flows(client: &mut Client, exchange: &mut Exchange) {
-    exchange
-        .send_chunk("data: on\n\n")
-        .await
-        .expect("the host reads");
-    let arrived = client.body_bytes(10).await.expect("an event");
-    assert_eq!(arrived, "data: on\n\n");
-}
+use crate::moods::{
+    file, flows, has_happened, hash_of, hash_of_bytes, in_mood, is_tinted, moods, moody, put,
+    stream, tint, tinted, until,
+};
+use crate::world;
 
 #[tokio::test]
 async fn a_file_that_is_put_there_waits_and_goes_live_under_open_streams() {
@@ -198,34 +71,119 @@ async fn a_file_that_is_put_there_waits_and_goes_live_under_open_streams() {
 async fn what_is_no_version_is_refused_by_name_and_the_live_one_serves() {
     let world = moods().await;
     let whole = moody(&[]);
-    for (bytes, cause) in [
+    let many: Vec<String> = (0..10_000).map(|number| format!("a:b/c{number}")).collect();
+    let blocked = tinted("blue");
+    let hash = hash_of_bytes(&blocked);
+    world.command(&["plugin", "block", &hash], "").await.ok();
+    let table = [
         (b"half of it".to_vec(), "not binary WebAssembly"),
+        (b"\0asm\x01\0\0\0".to_vec(), "it is a core module"),
+        (
+            importing::<&str>(&[]),
+            "does not export jackfield:plugin/decisions@0.1.0",
+        ),
+        (
+            importing(&["evil:corp/shell"]),
+            "it imports evil:corp/shell",
+        ),
+        (
+            importing(&["wasi:http/types@0.2.0"]),
+            "it imports wasi:http/types",
+        ),
+        (importing(&many), "count exceeds limit of 1000"),
+        (compiled(&world), "it is compiled code"),
         (whole[..whole.len() / 2].to_vec(), "malformed"),
         (in_mood("traps!"), "could not say what it is"),
         (in_mood("loops!"), "computed for longer"),
-        (in_mood("claims"), "meets /liar of the plugin liar"),
-    ] {
-        put(&world, "moody.wasm", &bytes);
-        has_happened(&world, "refused", cause).await;
-        assert_eq!(tint(&world).await, "tint:green", "{cause}");
-        let path = file(&world, "handed.wasm", &bytes);
+        (in_mood("unsure"), "name"),
+        (blocked, "its hash is blocked"),
+    ];
+    // All of them at once, beside the live one's file.
+    for (number, (bytes, _)) in table.iter().enumerate() {
+        put(&world, &format!("bad-{number}.wasm"), bytes);
+    }
+    for (number, (bytes, cause)) in table.iter().enumerate() {
+        let path = file(&world, "handed.wasm", bytes);
         let said = world.command(&["plugin", "load", &path], "").await;
         let said = said.failed();
         assert!(said.contains(cause), "{said}");
+        is_refused(&world, &format!("bad-{number}.wasm"), cause).await;
         assert_eq!(tint(&world).await, "tint:green", "{cause}");
     }
-    // A hole of 200 MB: neither is read.
-    let large = File::create(world.home.path().join("large.wasm")).expect("a file");
-    large.set_len(200 * 1024 * 1024).expect("a hole");
-    let path = world.home.path().join("large.wasm");
-    let said = world
-        .command(&["plugin", "load", &path.display().to_string()], "")
-        .await;
-    assert!(said.failed().contains("209715200 bytes"));
+    // In the place of the live one's file.
+    put(&world, "moody.wasm", &in_mood("claims"));
+    let cause = "meets /liar of the plugin liar";
+    has_happened(&world, "refused", cause).await;
+    let path = file(&world, "handed.wasm", &in_mood("claims"));
+    let said = world.command(&["plugin", "load", &path], "").await;
+    assert!(said.failed().contains(cause));
+    assert_eq!(tint(&world).await, "tint:green");
+    // 200 MB of valid WASM, one custom section of it a hole: neither is read.
+    let head = b"\0asm\x0d\0\x01\0\0\x80\x80\x80\x64";
+    let path = file(&world, "large.wasm", head);
+    let large = File::options().write(true).open(&path).expect("a file");
+    let size = head.len() as u64 + 200 * 1024 * 1024;
+    large.set_len(size).expect("a hole");
+    let said = world.command(&["plugin", "load", &path], "").await;
+    assert!(said.failed().contains(&format!("{size} bytes")));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("a mode");
     fs::rename(path, world.home.plugins().join("moody.wasm")).expect("it is put there");
-    has_happened(&world, "refused", "it has 209715200 bytes").await;
+    has_happened(&world, "refused", &format!("it has {size} bytes")).await;
     assert_eq!(tint(&world).await, "tint:green");
+}
+
+/// Waits until a file of the plugins folder is refused for this.
+async fn is_refused(world: &World, name: &str, cause: &str) {
+    until(cause, world, async |world| {
+        let listed = world.command(&["plugin", "list", "--json"], "").await.ok();
+        let listed = listed.json();
+        listed.as_array().expect("a list").iter().any(|one| {
+            let said = |member: &str| one[member].as_str().unwrap_or_default().to_owned();
+            said("file").ends_with(name) && said("reason").contains(cause)
+        })
+    })
+    .await;
+}
+
+/// A component that imports instances of these names and does nothing.
+fn importing<T: AsRef<str>>(names: &[T]) -> Vec<u8> {
+    let mut imports = number(names.len());
+    for name in names {
+        let name = name.as_ref().as_bytes();
+        imports.push(0);
+        imports.extend(number(name.len()));
+        imports.extend(name);
+        // An instance, of the one type there is.
+        imports.extend([5, 0]);
+    }
+    let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
+    for (section, content) in [(7, vec![1, 0x42, 0]), (10, imports)] {
+        bytes.push(section);
+        bytes.extend(number(content.len()));
+        bytes.extend(content);
+    }
+    bytes
+}
+
+/// A number as WebAssembly writes it.
+fn number(mut left: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while left >= 0x80 {
+        bytes.push((left % 0x80) as u8 | 0x80);
+        left /= 0x80;
+    }
+    bytes.push(left as u8);
+    bytes
+}
+
+/// Code that the host has compiled.
+fn compiled(world: &World) -> Vec<u8> {
+    let folder = fs::read_dir(world.home.state().join("compiled")).expect("a folder");
+    let file = folder.flatten().next().expect("compiled code").path();
+    let bytes = fs::read(file).expect("compiled code");
+    let mut windows = bytes.windows(4);
+    let at = windows.position(|window| window == b"\x7fELF");
+    bytes[at.expect("an ELF file")..].to_vec()
 }
 
 #[tokio::test]

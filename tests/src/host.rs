@@ -344,13 +344,26 @@ impl Host {
     /// When the system does not tell.
     #[must_use]
     pub fn peak_memory(&self) -> u64 {
+        self.memory_as("VmHWM:")
+    }
+
+    /// The memory that it holds now, in bytes.
+    ///
+    /// # Panics
+    /// When the system does not tell.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.memory_as("VmRSS:")
+    }
+
+    fn memory_as(&self, name: &str) -> u64 {
         let id = self.id();
         let status = fs::read_to_string(format!("/proc/{id}/status")).expect("a status");
         let kibibytes = status
             .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .find_map(|line| line.strip_prefix(name))
             .and_then(|line| line.trim().strip_suffix("kB"))
             .and_then(|line| line.trim().parse::<u64>().ok());
-        kibibytes.expect("a peak") * 1024
+        kibibytes.expect("an amount") * 1024
     }
 }

@@ -128,6 +128,8 @@ fn router(parts: Arc<Parts>) -> Router {
         .route("/plugins/{name}/reject", post(plugins::reject))
         .route("/plugins/{name}/revoke", post(plugins::revoke))
         .route("/plugins/{name}/rollback", post(plugins::rollback))
+        .route("/plugins/{name}/promote", post(plugins::promote))
+        .route("/plugins/{name}/compare", get(plugins::compare))
         .route("/plugins/{name}/history", get(plugins::history))
         .route(
             "/plugins/{name}/journal",

@@ -1,5 +1,5 @@
 //! Plugins: handed over, listed with their permissions, approved, and no longer
-//! so; taken back to an earlier version, and blocked.
+//! so; tried beside the live version, taken back to an earlier one, and blocked.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::admin::boxes::done;
 use crate::admin::failure::Failure;
 use crate::admin::{Parts, wire};
 use crate::plugins::{ComponentHash, MOST_BYTES, Outcome, PluginError, PluginStatus};
+use crate::rules::trial::{Share, Trial};
 
 pub(super) async fn list(State(parts): State<Arc<Parts>>) -> Json<Vec<wire::PluginView>> {
     Json(parts.plugins.list().into_iter().map(Into::into).collect())
@@ -24,14 +25,33 @@ pub(super) async fn load(
 ) -> Result<Json<wire::PluginView>, Failure> {
     let too_large = |_| Failure::invalid(format!("a plugin has at most {MOST_BYTES} bytes"));
     let bytes = bytes.map_err(too_large)?;
-    let loading = parts
-        .plugins
-        .load_bytes(asked.file, bytes.into(), asked.signature);
-    let report = loading.await;
-    match report.outcome {
-        Outcome::Live(status) | Outcome::Waiting(status) | Outcome::Replaced(status) => {
-            Ok(Json(status.into()))
+    let trial = match (asked.shadow, asked.canary.as_deref()) {
+        (false, None) => None,
+        (true, None) => Some(Trial::Shadow),
+        (false, Some(share)) => {
+            let share = Share::parse(share).map_err(|error| Failure::said(&error))?;
+            Some(Trial::Canary(share))
         }
+        (true, Some(_)) => {
+            let told = "a version is a shadow or a canary, not both";
+            return Err(Failure::invalid(told));
+        }
+    };
+    let (file, signature) = (asked.file, asked.signature);
+    let plugins = &parts.plugins;
+    let report = match trial {
+        None => plugins.load_bytes(file, bytes.into(), signature).await,
+        Some(trial) => {
+            plugins
+                .try_bytes(file, bytes.into(), signature, trial)
+                .await
+        }
+    };
+    match report.outcome {
+        Outcome::Live(status)
+        | Outcome::Waiting(status)
+        | Outcome::Tried(status)
+        | Outcome::Replaced(status) => Ok(Json(status.into())),
         Outcome::Refused(error) => Err(Failure::said(&error)),
     }
 }
@@ -57,6 +77,22 @@ pub(super) async fn rollback(
     Query(asked): Query<wire::RollbackQuery>,
 ) -> Result<Json<wire::PluginView>, Failure> {
     view(parts.plugins.rollback(&name, asked.to.as_deref()).await)
+}
+
+pub(super) async fn promote(
+    State(parts): State<Arc<Parts>>,
+    Path(which): Path<String>,
+) -> Result<Json<wire::PluginView>, Failure> {
+    view(parts.plugins.promote(&which).await)
+}
+
+pub(super) async fn compare(
+    State(parts): State<Arc<Parts>>,
+    Path(which): Path<String>,
+) -> Result<Json<wire::ComparisonView>, Failure> {
+    let comparison = parts.plugins.compare(&which);
+    let comparison = comparison.map_err(|error| Failure::said(&error))?;
+    Ok(Json(comparison.into()))
 }
 
 pub(super) async fn history(

@@ -19,8 +19,8 @@ pub use grants::{GrantView, Issued, NewGrant};
 pub use journal::{JournalQuery, PruneQuery, RecordView};
 pub use owned::ThingView;
 pub use plugins::{
-    ApproveQuery, BlockedView, ChangeView, EventView, LoadQuery, PermissionView, PluginView,
-    RollbackQuery,
+    ApproveQuery, BlockedView, ChangeView, ComparisonView, DifferenceView, EventView, ExampleView,
+    LoadQuery, PermissionView, PluginView, RollbackQuery, VersionView,
 };
 pub use secrets::{NewSecret, SecretView};
 pub use value::Value;

@@ -93,12 +93,14 @@ impl Chant {
         let mut held = self.0.limits.room(asking, Some(name));
         let instance = self.0.limits.instance(name, asking).await?;
         noted.shown(&asked.shown);
-        let decision = plugin.decide(asked.shown).await.map_err(Failure::Call)?;
+        let mut witness = plugin.witness(asking, &asked.shown);
+        let decided = plugin.decide(asked.shown).await;
+        let decision = decided.map_err(|fault| Failure::Call(witness.failed(fault)))?;
         noted.scopes(decision.words());
-        let Some(said) = decision.words() else {
+        let Some(said) = witness.named(decision.words()) else {
             return Ok(None);
         };
-        let words = check_words(manifest, said).map_err(planned)?;
+        let words = check_words(manifest, said).map_err(|fault| planned(witness.refused(fault)))?;
         noted.words(&words);
         let permit = match asked.of {
             Some((caller, declared)) => Some(Permit::grant(
@@ -161,14 +163,17 @@ impl Chant {
         };
         let most = wanted(manifest.limits.rounds, self.0.settings.max_rounds);
         noted.caller(&caller);
-        let mut step = decision.route(caller).await.map_err(Failure::Call)?;
+        let said = decision.route(witness.routed(caller, &bounds)).await;
+        let mut step = said.map_err(|fault| Failure::Call(witness.failed(fault)))?;
         drop(instance);
         let mut rounds = 0;
         loop {
             noted.step(&step);
+            witness.said(&step);
             let need = match step {
                 SaidStep::Plan(plan) => {
-                    let mut plan = check_plan(*plan, &bounds).map_err(planned)?;
+                    let plan = check_plan(*plan, &bounds);
+                    let mut plan = plan.map_err(|fault| planned(witness.refused(fault)))?;
                     if let CheckedAction::Answer(answer) = &mut plan.action {
                         held.resize(answer.body.len())?;
                         let body = std::mem::take(&mut answer.body);
@@ -188,18 +193,21 @@ impl Chant {
                 SaidStep::Need(need) => need,
             };
             if rounds == most {
+                witness.asked_too_often();
                 return Err(Failure::Rounds(name.clone(), most));
             }
             rounds += 1;
             let Some((caller, _)) = asked.of else {
                 return Err(needs_a_box(name).into());
             };
-            let need = check_need(need, &bounds).map_err(planned)?;
+            let need = check_need(need, &bounds);
+            let need = need.map_err(|fault| planned(witness.refused(fault)))?;
             let met = self.meet(need, name, caller, credential_headers, &offered, &mut held);
             let (state, answers) = Box::pin(met).await?;
             let _instance = self.0.limits.instance(name, asking).await?;
             noted.answers(&answers);
-            step = plugin.resume(state, answers).await.map_err(Failure::Call)?;
+            let said = plugin.resume(state, witness.answered(answers)).await;
+            step = said.map_err(|fault| Failure::Call(witness.failed(fault)))?;
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::chant::faults::FaultRoom;
 use crate::chant::log::{LogLimits, LogRoom};
 use crate::chant::room::{Full, Room, RoomLimits, Rooms};
 use crate::chant::shares::Shares;
@@ -33,6 +34,8 @@ pub struct LimitSettings {
     pub room: RoomLimits,
     /// What plugins may say.
     pub log: LogLimits,
+    /// How often one plugin may fail on one box's requests in a minute.
+    pub failures_per_box: u64,
 }
 
 /// A limit that a request would have passed.
@@ -77,6 +80,7 @@ pub(super) struct Limits {
     instances: Shares<(PluginName, Option<BoxName>)>,
     rooms: Arc<Rooms>,
     pub(super) log: LogRoom,
+    pub(super) faults: FaultRoom,
 }
 
 impl Limits {
@@ -88,6 +92,7 @@ impl Limits {
             instances: Shares::new(settings.instances_per_box),
             rooms: Rooms::new(settings.room),
             log: LogRoom::new(settings.log),
+            faults: FaultRoom::new(settings.failures_per_box),
             settings,
         }
     }

@@ -14,6 +14,7 @@ pub mod declarations;
 mod declare;
 mod effects;
 mod ending;
+mod faults;
 pub mod grants;
 pub mod journal;
 mod keep;

@@ -46,21 +46,16 @@ impl PluginRoute {
     }
 }
 
-/// Finds what a path leads to: the longest prefix that takes the method.
+/// Finds what a path leads to: the longest prefix that takes the method, of a
+/// live version, or else of one that serves some boxes first.
 #[must_use]
 pub fn find(plugins: &[Arc<LivePlugin>], method: &Method, path: &str) -> Destination {
     if path == DECLARATION {
         return Destination::Declaration;
     }
-    let matched = plugins
-        .iter()
-        .filter_map(|plugin| {
-            let (index, tail) = plugin.manifest().serving(method, path)?;
-            Some((plugin, index, tail))
-        })
-        // The tail is the shorter, the longer the prefix is.
-        .min_by_key(|(.., tail)| tail.len());
-    match matched {
+    let live = longest(plugins.iter(), method, path);
+    let canaries = || plugins.iter().filter_map(|plugin| plugin.canary());
+    match live.or_else(|| longest(canaries(), method, path)) {
         Some((plugin, index, tail)) => Destination::Plugin(PluginRoute {
             plugin: plugin.clone(),
             index,
@@ -68,4 +63,29 @@ pub fn find(plugins: &[Arc<LivePlugin>], method: &Method, path: &str) -> Destina
         }),
         None => Destination::Nowhere,
     }
+}
+
+fn longest<'a, 'b>(
+    plugins: impl Iterator<Item = &'a Arc<LivePlugin>>,
+    method: &Method,
+    path: &'b str,
+) -> Option<(&'a Arc<LivePlugin>, usize, &'b str)> {
+    plugins
+        .filter_map(|plugin| {
+            let (index, tail) = plugin.manifest().serving(method, path)?;
+            Some((plugin, index, tail))
+        })
+        // The tail is the shorter, the longer the prefix is.
+        .min_by_key(|(.., tail)| tail.len())
+}
+
+/// The route of one plugin that a path leads to, where it has one.
+#[must_use]
+pub fn under(plugin: &Arc<LivePlugin>, method: &Method, path: &str) -> Option<PluginRoute> {
+    let (index, tail) = plugin.manifest().serving(method, path)?;
+    Some(PluginRoute {
+        plugin: Arc::clone(plugin),
+        index,
+        tail: tail.to_owned(),
+    })
 }

@@ -25,6 +25,7 @@ use crate::rules::plan_check::CheckedAction;
 use crate::rules::refusal::{Refusal, RefusalKind};
 use crate::rules::token::BoxToken;
 use crate::rules::{identify, paths};
+use crate::telemetry::PluginFault;
 
 impl Chant {
     /// Serves one request. It never fails: what goes wrong is an answer.
@@ -45,6 +46,12 @@ impl Chant {
             Err(failure) => {
                 if let Some(fault) = failure.plugin_fault() {
                     self.0.parts.metrics.plugin_failed(fault);
+                    if let Some(plugin) = &ending.plugin
+                        && !matches!(fault, PluginFault::Busy)
+                    {
+                        let box_name = ending.box_name.as_ref();
+                        self.0.limits.faults.failed(plugin, box_name);
+                    }
                 }
                 if let Some(limit) = failure.limit() {
                     self.0.parts.metrics.limit_refused(limit);
@@ -95,6 +102,7 @@ impl Chant {
             }
             Destination::Plugin(_) if !is_served_method(&head.method) => Err(not_served().into()),
             Destination::Plugin(matched) => {
+                let matched = self.version_for(matched, &head).ok_or_else(not_served)?;
                 ending.plugin = Some(matched.plugin.manifest().name.clone());
                 ending.noted = self.note(&matched)?;
                 if matched.route().public {
@@ -129,6 +137,29 @@ impl Chant {
         }
     }
 
+    /// The route again, of the version that serves the caller's box: a canary
+    /// takes its boxes' requests to its own routes. From here on a request
+    /// sees no other. Who shows no token that names a box is the live one's to
+    /// answer.
+    fn version_for(&self, matched: PluginRoute, head: &Head) -> Option<PluginRoute> {
+        let is_canary = matched.plugin.is_canary();
+        if !is_canary && (matched.plugin.canary().is_none() || matched.route().public) {
+            return Some(matched);
+        }
+        let caller = Caller::identify(self.boxes(), head, &matched.route().token);
+        let Ok(caller) = caller else {
+            return (!is_canary).then_some(matched);
+        };
+        // A route that the live version does not have.
+        if is_canary {
+            return matched.plugin.serves(caller.box_name()).then_some(matched);
+        }
+        match matched.plugin.canary_for(caller.box_name()) {
+            Some(canary) => routes::under(canary, &head.method, head.uri.path()),
+            None => Some(matched),
+        }
+    }
+
     /// The caller's room for one more request, and the plugin's, kept until the
     /// end of its answer and of its body.
     fn take_slots(&self, caller: Option<&Caller>, ending: &mut Ending) -> Result<(), Over> {
@@ -137,6 +168,9 @@ impl Chant {
         let own = caller.map(|caller| (caller.box_name(), &caller.known().slots));
         let own = limits.request_of(own)?;
         let plugins = ending.plugin.as_ref();
+        if let Some(plugin) = plugins {
+            limits.faults.may_ask(plugin, ending.box_name.as_ref())?;
+        }
         let plugins = plugins
             .map(|plugin| limits.request_at(plugin))
             .transpose()?;

@@ -132,6 +132,13 @@ pub(crate) fn describe(plugins: &[PluginView], permissions: bool) -> String {
             None if plugin.state == "waiting" => {
                 format!("waits for you: jackfield plugin approve {name}")
             }
+            None if plugin.state == "shadow" => {
+                format!("is asked beside the live version: jackfield plugin compare {name}")
+            }
+            None if plugin.state == "canary" => format!(
+                "serves {} first: jackfield plugin promote {name}",
+                escape_line(plugin.boxes.as_deref().unwrap_or_default())
+            ),
             None if plugin.state == "replaced" => "is replaced by another version".to_owned(),
             None => format!("is {}", escape_line(&plugin.state)),
         };

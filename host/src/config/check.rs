@@ -63,6 +63,7 @@ pub(super) fn check(raw: RawConfig, base: &Path) -> Result<Config, Fault> {
         upstreams: upstreams::check(&raw.upstreams, base)?,
         plugins: plugins(raw.plugins, decision_log.mode)?,
         limits: limits::check(&raw.limits)?,
+        watch: limits::watch(&raw.watch)?,
         log: log(&raw.log)?,
         decision_log,
         env: env::check(raw.env)?,

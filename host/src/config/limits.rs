@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::config::WatchConfig;
 use crate::config::error::Fault;
-use crate::config::raw::{Placed, RawLimits};
+use crate::config::raw::{Placed, RawLimits, RawWatch};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -53,6 +54,8 @@ pub struct Limits {
     pub journal_bytes: u64,
     /// What one plugin's journal holds of one box, in bytes.
     pub journal_bytes_per_box: u64,
+    /// How often one plugin may fail on one box's requests in a minute.
+    pub failures_per_box: u64,
     /// What one plugin says to the log for one box in a minute.
     pub log_bytes_per_box: u64,
     /// What one plugin says to the log in a minute.
@@ -128,6 +131,7 @@ pub(super) fn check(raw: &RawLimits) -> Result<Limits, Fault> {
             0,
             1_000_000,
         )?,
+        failures_per_box: within("failures_per_box", &raw.failures_per_box, 120, 1, 1_000_000)?,
         journal_bytes: journal.0,
         journal_bytes_per_box: journal.1,
         log_bytes_per_box: log.0,
@@ -150,6 +154,15 @@ pub(super) fn check(raw: &RawLimits) -> Result<Limits, Fault> {
         plugin_instances: instances.all,
         instances_per_plugin: instances.per_plugin,
         instances_per_box: instances.per_box,
+    })
+}
+
+/// How a version is watched that has just gone live.
+pub(super) fn watch(raw: &RawWatch) -> Result<WatchConfig, Fault> {
+    let seconds = within("seconds of [watch]", &raw.seconds, 600, 0, 86_400)?;
+    Ok(WatchConfig {
+        window: Duration::from_secs(seconds),
+        boxes: size("boxes of [watch]", &raw.boxes, 3, 1, 1_000_000)?,
     })
 }
 

@@ -24,6 +24,7 @@ pub(super) struct RawConfig {
     pub(super) upstreams: BTreeMap<Spanned<String>, RawUpstream>,
     pub(super) plugins: BTreeMap<Spanned<String>, RawPlugin>,
     pub(super) limits: RawLimits,
+    pub(super) watch: RawWatch,
     pub(super) log: RawLog,
     pub(super) decision_log: RawDecisionLog,
     pub(super) env: BTreeMap<Spanned<String>, Spanned<String>>,
@@ -70,6 +71,7 @@ pub(super) struct RawLimits {
     pub(super) buffered_bytes_per_box: Placed<u64>,
     pub(super) buffered_bytes_per_plugin: Placed<u64>,
     pub(super) buffered_bytes: Placed<u64>,
+    pub(super) failures_per_box: Placed<u64>,
     pub(super) log_bytes_per_box: Placed<u64>,
     pub(super) log_bytes_per_plugin: Placed<u64>,
     pub(super) call_seconds: Placed<u64>,
@@ -85,6 +87,13 @@ pub(super) struct RawLimits {
     pub(super) plugin_instances: Placed<u64>,
     pub(super) instances_per_plugin: Placed<u64>,
     pub(super) instances_per_box: Placed<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawWatch {
+    pub(super) seconds: Placed<u64>,
+    pub(super) boxes: Placed<u64>,
 }
 
 #[derive(Deserialize, Default)]

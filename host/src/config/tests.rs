@@ -290,6 +290,7 @@ fn the_example_documents_every_key() {
         "[upstreams.anthropic]",
         "[plugins.inference]",
         "[limits]",
+        "[watch]",
         "[log]",
         "[decision_log]",
     ] {

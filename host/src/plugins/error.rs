@@ -64,6 +64,26 @@ pub enum PluginError {
         /// Those that are.
         kept: String,
     },
+    /// Nothing is tried.
+    #[error(
+        "no version of {0} is tried beside the live one; `jackfield plugin load FILE --shadow` begins it"
+    )]
+    NotTried(String),
+    /// A canary is not compared.
+    #[error(
+        "the version of {0} that is tried serves boxes itself, and is compared with nothing; load it with --shadow"
+    )]
+    NotShadow(String),
+    /// The version that is tried cannot go live.
+    #[error("{name} {hash} cannot go live: {reason}")]
+    NotPromoted {
+        /// The plugin.
+        name: String,
+        /// Which version.
+        hash: String,
+        /// Why not.
+        reason: Box<LoadError>,
+    },
     /// That version may not go live again.
     #[error("{name} cannot go back to {hash}: {reason}")]
     NotBack {
@@ -201,6 +221,12 @@ pub enum LoadError {
     /// What it says is not accepted.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
+    /// Nothing that it could be tried beside.
+    #[error("no version of {0} is live that it could be tried beside; load it as it is")]
+    NothingBeside(PluginName),
+    /// It is live already.
+    #[error("it is the live version of {0} itself, and cannot be tried beside it")]
+    IsLive(PluginName),
     /// Two files have one name.
     #[error("another file of the folder is a plugin named {0} too; remove one of them")]
     SameName(PluginName),

@@ -41,6 +41,12 @@ pub(crate) enum Happening {
     RolledBack,
     /// Its approval was taken back.
     Revoked,
+    /// It is asked what the live one is asked, and nothing it says is done.
+    Shadow,
+    /// It serves some of the boxes.
+    Canary,
+    /// It is no longer tried beside the live one.
+    Dropped,
     /// Its hash was blocked.
     Blocked,
     /// Its hash may run again.
@@ -61,6 +67,9 @@ impl Happening {
             Self::Rejected => "rejected",
             Self::RolledBack => "rolled-back",
             Self::Revoked => "revoked",
+            Self::Shadow => "shadow",
+            Self::Canary => "canary",
+            Self::Dropped => "dropped",
             Self::Blocked => "blocked",
             Self::Unblocked => "unblocked",
         }

@@ -13,10 +13,11 @@ use crate::plugins::history::{Account, Happening};
 use crate::plugins::load::{self, Loaded};
 use crate::plugins::stage::Found;
 use crate::plugins::status::{Change, LoadReport, Outcome, PluginState};
-use crate::plugins::versions::{Kept, Line, Versions};
+use crate::plugins::versions::{Kept, Line};
 use crate::plugins::{Approve, Plugins};
 use crate::rules::admission::Admission;
 use crate::rules::names::PluginName;
+use crate::rules::trial::Trial;
 use crate::store::{Batch, Change as Stored, StoreError};
 
 /// A component that came.
@@ -24,6 +25,8 @@ pub(crate) struct Offer {
     pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) signature: Option<String>,
     pub(crate) origin: Origin,
+    /// How it is to be tried beside the live version, where it is.
+    pub(crate) trial: Option<Trial>,
 }
 
 /// Where a component came from.
@@ -169,6 +172,15 @@ impl Plugins {
             return Err((error, account));
         }
         let mut admission = inner.authority.admit(loaded);
+        if let Some(trial) = &offer.trial {
+            let came = Came {
+                file,
+                offer,
+                loaded,
+                line,
+            };
+            return self.admit_trial(came, trial, admission, account).await;
+        }
         if let Occasion::Start(Approve::All) = occasion
             && admission != Admission::Block
         {
@@ -287,7 +299,7 @@ impl Plugins {
             .has_room_for(&loaded.manifest, &self.0.settings.reserved)
     }
 
-    async fn let_wait(
+    pub(crate) async fn let_wait(
         &self,
         file: &Path,
         offer: &Offer,
@@ -311,54 +323,6 @@ impl Plugins {
         self.0.stage.note(file, Found::Waiting(loaded.clone()));
         let status = self.status(file, loaded, PluginState::Waiting);
         Ok(Outcome::Waiting(status))
-    }
-
-    /// Lets a version take its plugin's place: first on disk, with what is told
-    /// of it and `changes`, then for the next request.
-    pub(crate) async fn go_live(
-        &self,
-        file: &Path,
-        offer: &Offer,
-        loaded: &Loaded,
-        account: Account,
-        changes: Vec<Stored>,
-    ) -> Result<(), LoadError> {
-        let line = self.0.versions.line(loaded.manifest.name.as_str()).await?;
-        let mut now = line.clone();
-        now.goes_live(kept(offer, loaded));
-        self.keep(offer, loaded, &line, &now, account, changes)
-            .await?;
-        self.0.stage.go_live(file, loaded, self.grants(loaded));
-        self.0.authority.hold();
-        Ok(())
-    }
-
-    async fn keep(
-        &self,
-        offer: &Offer,
-        loaded: &Loaded,
-        before: &Line,
-        now: &Line,
-        account: Account,
-        mut changes: Vec<Stored>,
-    ) -> Result<(), LoadError> {
-        let inner = &self.0;
-        let name = loaded.manifest.name.as_str();
-        let bytes = Arc::clone(&offer.bytes);
-        let put = inner
-            .versions
-            .put(loaded.hash, bytes, offer.signature.clone());
-        put.await.map_err(LoadError::Keep)?;
-        if before != now {
-            changes.push(Versions::keep(name, now)?);
-        }
-        changes.extend(inner.history.append(name, account).await?);
-        self.commit(changes).await?;
-        for gone in inner.versions.let_go(before, now) {
-            inner.cache.forget(&inner.machine.engine, &gone);
-            inner.stage.forget(&inner.versions.path(&gone));
-        }
-        Ok(())
     }
 
     /// Tells a refusal: to the plugin's history, to whoever lists, to the caller.
@@ -409,10 +373,20 @@ impl Plugins {
     }
 }
 
-fn kept(offer: &Offer, loaded: &Loaded) -> Kept {
+/// A component on its way in.
+pub(crate) struct Came<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) offer: &'a Offer,
+    pub(crate) loaded: &'a Loaded,
+    /// What is kept of its plugin.
+    pub(crate) line: Line,
+}
+
+pub(crate) fn kept(offer: &Offer, loaded: &Loaded) -> Kept {
     Kept {
         hash: loaded.hash,
         version: loaded.manifest.version.clone(),
         file: offer.origin.file(),
+        trial: offer.trial.clone(),
     }
 }

@@ -5,11 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::lease::Tenure;
+use crate::plugins::beside::Beside;
+use crate::plugins::beside::record::Witness;
 use crate::plugins::call::{Instance, Runner};
 use crate::plugins::convert;
 use crate::plugins::error::{CallFault, Fault};
 use crate::plugins::hash::ComponentHash;
 use crate::rules::manifest::Manifest;
+use crate::rules::names::BoxName;
 use crate::rules::permission::Grants;
 use crate::rules::plan::{Answers, SaidStep, ShownCaller, ShownRequest};
 
@@ -21,6 +24,7 @@ pub struct LivePlugin {
     grants: Grants,
     runner: Arc<Runner>,
     lease: Tenure,
+    beside: Beside,
 }
 
 /// A request on which a plugin has named its words. It holds the instance, so
@@ -44,7 +48,63 @@ impl LivePlugin {
             grants,
             runner,
             lease,
+            beside: Beside::default(),
         }
+    }
+
+    /// The same version, with this beside it.
+    pub(crate) fn with(&self, beside: Beside) -> Self {
+        Self {
+            manifest: Arc::clone(&self.manifest),
+            hash: self.hash,
+            grants: self.grants.clone(),
+            runner: Arc::clone(&self.runner),
+            lease: self.lease.clone(),
+            beside,
+        }
+    }
+
+    /// What stands beside it.
+    pub(crate) fn beside(&self) -> &Beside {
+        &self.beside
+    }
+
+    /// Who writes down what a decision comes to; nobody, where nobody looks.
+    #[must_use]
+    pub fn witness(
+        self: &Arc<Self>,
+        box_name: Option<&BoxName>,
+        request: &ShownRequest,
+    ) -> Witness {
+        if self.beside.is_looked_at() {
+            return Witness::of(self, box_name, request);
+        }
+        Witness::none()
+    }
+
+    /// Another version that serves some boxes in this one's place.
+    #[must_use]
+    pub fn canary(&self) -> Option<&Arc<Self>> {
+        self.beside.canary.as_ref().map(|canary| &canary.plugin)
+    }
+
+    /// Whether it serves some boxes alone.
+    #[must_use]
+    pub fn is_canary(&self) -> bool {
+        self.beside.only.is_some()
+    }
+
+    /// Whether it serves this box, where it serves some alone.
+    #[must_use]
+    pub fn serves(&self, box_name: &BoxName) -> bool {
+        let only = self.beside.only.as_ref();
+        only.is_none_or(|share| share.takes(box_name, &self.hash.0))
+    }
+
+    /// The other version, where it serves this box.
+    #[must_use]
+    pub fn canary_for(&self, box_name: &BoxName) -> Option<&Arc<Self>> {
+        self.beside.canary_for(box_name)
     }
 
     /// What it says it is, as approved.

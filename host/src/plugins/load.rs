@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use wasmtime::component::{Component, InstancePre, Linker};
 
+use crate::lease::Tenure;
 use crate::plugins::cache::Cache;
 use crate::plugins::call::{CallState, Runner};
 use crate::plugins::convert;
@@ -15,8 +16,10 @@ use crate::plugins::engine::Machine;
 use crate::plugins::error::{CallFault, LoadError};
 use crate::plugins::hash::ComponentHash;
 use crate::plugins::inspect::{Inspected, inspect};
+use crate::plugins::live::LivePlugin;
 use crate::plugins::wasi;
 use crate::rules::manifest::{Manifest, WantedLimits};
+use crate::rules::permission::Grants;
 use crate::rules::signature::KeyId;
 
 /// What the operator's word is about: a component, and what it says it is.
@@ -41,6 +44,14 @@ impl Deref for Loaded {
 
     fn deref(&self) -> &Identity {
         &self.is
+    }
+}
+
+impl Loaded {
+    /// The version, to be asked under these grants and this lease.
+    pub(crate) fn plugin(&self, grants: Grants, lease: Tenure) -> LivePlugin {
+        let (manifest, runner) = (Arc::clone(&self.is.manifest), Arc::clone(&self.runner));
+        LivePlugin::new(manifest, self.is.hash, grants, runner, lease)
     }
 }
 

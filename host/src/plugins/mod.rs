@@ -5,17 +5,19 @@
 //! text in the types of `rules::plan`.
 //!
 //! In reading order: [`Plugins`] here; components come from `sources`, the
-//! `folder` that `watch` looks at among them, `intake` takes each all the way, and `load` makes something of it
-//! that can be asked, by way of `inspect` and `cache`; `authority` and `table`
-//! decide whether it goes live, on the `stage`; `operate` is what the operator
-//! says about it; `versions` keeps what was live, and `history` what happened;
-//! `live` asks it, by way of `call` and `lane`; `convert` stands between the
+//! `folder` that `watch` looks at among them, `intake` takes each all the way,
+//! and `load` makes something of it that can be asked, by way of `inspect` and
+//! `cache`; `authority` and `table` decide whether it goes live, by a `swap` on
+//! the `stage`; `operate` is what the operator says about it, `trials` what is
+//! tried `beside` the live version; `versions` keeps what was live, and
+//! `history` what happened; `live` asks it, by way of `call` and `lane`; `convert` stands between the
 //! contract's types and ours. `component` builds one; `alone` asks
 //! one without a host, for its author.
 
 pub mod alone;
 pub mod audit;
 mod authority;
+mod beside;
 mod bindings;
 mod cache;
 mod call;
@@ -37,7 +39,9 @@ mod recorded;
 mod sources;
 mod stage;
 mod status;
+mod swap;
 mod table;
+mod trials;
 mod versions;
 mod wasi;
 mod watch;
@@ -59,6 +63,8 @@ use crate::rules::permission::{Grants, Permission};
 use crate::rules::signature::SignaturePolicy;
 use crate::store::Store;
 
+pub use crate::plugins::beside::record::Witness;
+pub use crate::plugins::beside::watched::WatchSettings;
 pub use crate::plugins::engine::{CallLimits, open_page_map};
 pub use crate::plugins::error::{CallFault, Fault, LoadError, PluginError};
 pub use crate::plugins::folder::MOST_BYTES;
@@ -69,6 +75,7 @@ pub use crate::plugins::operate::{Blocked, Revoked};
 pub use crate::plugins::recorded::{Recorded, Recording};
 pub use crate::plugins::status::{About, Change, LoadReport, Outcome, PluginState, PluginStatus};
 pub use crate::plugins::table::Table;
+pub use crate::plugins::trials::Comparison;
 
 /// What the host decides about its plugins.
 #[derive(Debug, Clone, Default)]
@@ -86,6 +93,8 @@ pub struct PluginSettings {
     pub signatures: BTreeMap<PluginName, SignaturePolicy>,
     /// The caps on a call.
     pub limits: CallLimits,
+    /// How what goes live is watched.
+    pub watch: WatchSettings,
 }
 
 /// Whose yes counts.
@@ -101,7 +110,7 @@ pub enum Approve {
 #[derive(Clone)]
 pub struct Plugins(Arc<Inner>);
 
-struct Inner {
+pub(crate) struct Inner {
     settings: PluginSettings,
     machine: Arc<Machine>,
     cache: Arc<Cache>,
@@ -162,6 +171,9 @@ impl Plugins {
     pub fn list(&self) -> Vec<PluginStatus> {
         let status = |(file, place): (PathBuf, Place)| match place {
             Place::Live(loaded) => Some(self.status(&file, &loaded, PluginState::Live)),
+            Place::Tried(loaded, trial) => {
+                Some(self.status(&file, &loaded, PluginState::from(&trial)))
+            }
             Place::Found(Found::Waiting(loaded)) => {
                 Some(self.status(&file, &loaded, PluginState::Waiting))
             }

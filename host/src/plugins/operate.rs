@@ -5,7 +5,7 @@ use crate::plugins::authority::Authority;
 use crate::plugins::error::{LoadError, PluginError};
 use crate::plugins::hash::ComponentHash;
 use crate::plugins::history::{Account, Happening, PastEvent};
-use crate::plugins::intake::{Offer, Origin};
+use crate::plugins::intake::{Came, Offer, Origin};
 use crate::plugins::load::Loaded;
 use crate::plugins::stage::Found;
 use crate::plugins::status::{PluginState, PluginStatus};
@@ -61,7 +61,7 @@ impl Plugins {
             (true, Some(key)) => Some(key),
             (true, None) => return Err(PluginError::NoSigner(name.to_owned())),
         };
-        let offer = self.bytes_of(&file, &loaded).await.map_err(not_accepted)?;
+        let mut offer = self.bytes_of(&file, &loaded).await.map_err(not_accepted)?;
         let at = jiff::Timestamp::now().to_string();
         let approval = Authority::approval(&loaded, key, &at)?;
         let mut account = Account::of(loaded.hash);
@@ -71,6 +71,23 @@ impl Plugins {
             None => "by the operator".to_owned(),
         };
         account.note(Happening::Approved, told);
+        let line = self.0.versions.line(name).await?;
+        let waits = line
+            .waits
+            .as_ref()
+            .filter(|waits| waits.hash == loaded.hash);
+        if let Some(trial) = waits.and_then(|waits| waits.trial.clone()) {
+            offer.trial = Some(trial.clone());
+            let came = Came {
+                file: &file,
+                offer: &offer,
+                loaded: &loaded,
+                line,
+            };
+            let begun = self.begin_trial(came, &trial, account, approval);
+            begun.await.map_err(not_accepted)?;
+            return Ok(self.status(&file, &loaded, PluginState::from(&trial)));
+        }
         account.note(Happening::Live, "its hash is approved");
         let live = self.go_live(&file, &offer, &loaded, account, approval);
         live.await.map_err(not_accepted)?;
@@ -81,12 +98,18 @@ impl Plugins {
         Err(PluginError::NotApproved(name.to_owned()))
     }
 
-    /// Turns down the version that waits under a name, or has a hash.
+    /// Turns down the version that waits under a name, or has a hash; where
+    /// none waits, the one that is tried.
     ///
     /// # Errors
-    /// When none waits.
+    /// When there is none.
     pub async fn reject(&self, which: &str) -> Result<PluginStatus, PluginError> {
         let _turn = self.0.turn.lock().await;
+        if self.0.stage.waiting(which).is_empty()
+            && let Some(tried) = self.0.stage.tried_as(which)
+        {
+            return self.drop_tried(tried).await;
+        }
         let (file, loaded) = self.the_waiting(which)?;
         let name = loaded.manifest.name.as_str();
         let mut account = Account::of(loaded.hash);
@@ -173,7 +196,7 @@ impl Plugins {
                     let told = format!("by the operator{from}");
                     account.note(Happening::RolledBack, told);
                     let file = self.0.versions.path(&target.hash);
-                    let live = self.go_live(&file, &offer, &loaded, account, Vec::new());
+                    let live = self.go_back(&file, &offer, &loaded, account);
                     live.await.map_err(not_back)?;
                     return Ok(self.status(&file, &loaded, PluginState::Live));
                 }
@@ -252,7 +275,7 @@ impl Plugins {
     }
 
     /// Whether a version may go live by what stands now.
-    fn may_go_live(&self, loaded: &Loaded) -> Result<(), LoadError> {
+    pub(crate) fn may_go_live(&self, loaded: &Loaded) -> Result<(), LoadError> {
         self.live()
             .has_room_for(&loaded.manifest, &self.0.settings.reserved)?;
         match self.0.authority.admit(loaded) {
@@ -315,6 +338,7 @@ impl Plugins {
             hash: loaded.hash,
             version: loaded.manifest.version.clone(),
             file: (!is_kept).then(|| file.to_owned()),
+            trial: None,
         };
         if let Ok(offer) = self.read_kept(&kept).await {
             return Ok(offer);
@@ -330,6 +354,7 @@ impl Plugins {
                 bytes: std::sync::Arc::new(bytes),
                 signature,
                 origin: Origin::File(file),
+                trial: None,
             })
         });
         let read = read

@@ -17,6 +17,7 @@ use crate::plugins::status::{LoadReport, Outcome};
 use crate::plugins::versions::{Kept, Line};
 use crate::plugins::watch::{self, Watch};
 use crate::plugins::{Approve, Plugins, folder};
+use crate::rules::trial::Trial;
 
 impl Plugins {
     /// Loads every component of a folder, and what was live before and is not
@@ -93,6 +94,25 @@ impl Plugins {
             bytes: Arc::new(bytes),
             signature,
             origin: Origin::Handed(file),
+            trial: None,
+        };
+        self.take_in(offer, Occasion::Running).await
+    }
+
+    /// Takes a component that somebody hands over to be tried beside the live
+    /// version, through the same.
+    pub async fn try_bytes(
+        &self,
+        file: String,
+        bytes: Vec<u8>,
+        signature: Option<String>,
+        trial: Trial,
+    ) -> LoadReport {
+        let offer = Offer {
+            bytes: Arc::new(bytes),
+            signature,
+            origin: Origin::Handed(file),
+            trial: Some(trial),
         };
         self.take_in(offer, Occasion::Running).await
     }
@@ -125,6 +145,7 @@ impl Plugins {
                     bytes,
                     signature,
                     origin,
+                    trial: None,
                 };
                 self.take_in(offer, occasion).await
             }
@@ -149,10 +170,14 @@ impl Plugins {
         };
         for (_, line) in lines {
             let live = line.kept.iter().find(|kept| Some(kept.hash) == line.live);
-            for kept in live.into_iter().chain(&line.waits) {
+            // What is tried comes last: it is tried beside what is live.
+            let beside = line.waits.iter().chain(&line.tried);
+            for kept in live.into_iter().chain(beside) {
                 let has_file = kept.file.as_ref().is_none_or(|file| files.contains(file));
                 let is_replaced = line.waits.as_ref() != Some(kept) && self.is_live(kept, &line);
-                if !has_file || is_replaced || self.0.stage.has(&kept.hash) {
+                let is_there = is_replaced || self.0.stage.has(&kept.hash);
+                let is_tried = line.tried.as_ref() == Some(kept);
+                if !has_file || (is_there && !is_tried) {
                     continue;
                 }
                 let occasion = Occasion::Start(Approve::OnDisk);
@@ -198,6 +223,7 @@ impl Plugins {
             bytes,
             signature,
             origin: Origin::Kept(kept.clone()),
+            trial: kept.trial.clone(),
         })
     }
 

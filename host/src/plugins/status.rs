@@ -7,6 +7,7 @@ use crate::plugins::hash::ComponentHash;
 use crate::plugins::load::Loaded;
 use crate::rules::permission::{Grants, Permission};
 use crate::rules::signature::KeyId;
+use crate::rules::trial::Trial;
 
 /// What became of one file, or of the folder.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub enum Outcome {
     Live(PluginStatus),
     /// It waits for `jackfield plugin approve NAME`.
     Waiting(PluginStatus),
+    /// It is tried beside the live version.
+    Tried(PluginStatus),
     /// It could go live, and a version that took its place before is.
     Replaced(PluginStatus),
     /// It is not loaded.
@@ -36,7 +39,7 @@ impl Outcome {
     pub fn reason(&self) -> Option<String> {
         match self {
             Self::Refused(error) => Some(error.to_string()),
-            Self::Live(_) | Self::Waiting(_) | Self::Replaced(_) => None,
+            Self::Live(_) | Self::Waiting(_) | Self::Tried(_) | Self::Replaced(_) => None,
         }
     }
 }
@@ -50,6 +53,9 @@ impl LoadReport {
             Outcome::Waiting(status) => {
                 let plugin = status.name();
                 tracing::warn!(%plugin, %file, "waits for `jackfield plugin approve {plugin}`");
+            }
+            Outcome::Tried(status) => {
+                tracing::info!(plugin = %status.name(), %file, "is tried beside the live version");
             }
             Outcome::Replaced(status) => {
                 tracing::info!(plugin = %status.name(), %file, "stays replaced by another version");
@@ -71,6 +77,10 @@ impl LoadReport {
 pub enum PluginState {
     /// It answers requests.
     Live,
+    /// It is asked what the live version is asked, and nothing it says is done.
+    Shadow,
+    /// It serves these boxes, or this share of all.
+    Canary(String),
     /// It waits for the operator.
     Waiting,
     /// The operator turned it down.
@@ -128,6 +138,15 @@ pub struct Change {
     pub more: Vec<Permission>,
     /// What the live one asks for that it does not.
     pub less: Vec<Permission>,
+}
+
+impl From<&Trial> for PluginState {
+    fn from(trial: &Trial) -> Self {
+        match trial {
+            Trial::Shadow => Self::Shadow,
+            Trial::Canary(share) => Self::Canary(share.to_string()),
+        }
+    }
 }
 
 impl Change {

@@ -50,6 +50,11 @@ impl Table {
         }
     }
 
+    fn canaries(&self) -> impl Iterator<Item = &Manifest> {
+        let canaries = self.plugins.iter().filter_map(|plugin| plugin.canary());
+        canaries.map(|canary| canary.manifest())
+    }
+
     /// Whether a manifest's prefixes are free: of the host's own, and of every
     /// other plugin's here.
     pub(crate) fn has_room_for(
@@ -61,6 +66,7 @@ impl Table {
             .plugins
             .iter()
             .map(|plugin| plugin.manifest())
+            .chain(self.canaries())
             .filter(|other| other.name != manifest.name)
             .flat_map(|other| {
                 let by = format!("the plugin {}", other.name);

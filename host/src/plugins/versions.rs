@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::plugins::error::PluginError;
 use crate::plugins::folder;
 use crate::plugins::hash::ComponentHash;
+use crate::rules::trial::{Share, Trial};
 use crate::store::{Change, Store, StoreError, record};
 
 const PREFIX: &str = "plugin/versions/";
@@ -36,15 +37,19 @@ pub(crate) struct Line {
     pub(crate) kept: Vec<Kept>,
     /// The version that came last and waits.
     pub(crate) waits: Option<Kept>,
+    /// The version that is tried beside the live one.
+    pub(crate) tried: Option<Kept>,
 }
 
-/// A version that was live, or waits.
+/// A version that was live, waits, or is tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) hash: ComponentHash,
     pub(crate) version: String,
     /// The file it came from; none when it was handed over.
     pub(crate) file: Option<PathBuf>,
+    /// How it is to be tried, where it is.
+    pub(crate) trial: Option<Trial>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,6 +57,8 @@ struct StoredLine {
     live: Option<String>,
     kept: Vec<StoredKept>,
     waits: Option<StoredKept>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tried: Option<StoredKept>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,7 +66,13 @@ struct StoredKept {
     hash: String,
     version: String,
     file: Option<PathBuf>,
+    /// `shadow`, or a canary's share as it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trial: Option<String>,
 }
+
+/// The word for a version that is asked and not heeded; no share is written so.
+const SHADOW: &str = "<shadow>";
 
 impl Line {
     /// Whether this version was live before another took its place.
@@ -77,19 +90,33 @@ impl Line {
     /// A version goes live: it is the first, and the last go.
     pub(crate) fn goes_live(&mut self, version: Kept) {
         self.kept.retain(|kept| kept.hash != version.hash);
+        // The live one again, at the host's start, ends no trial.
+        if self.live != Some(version.hash) {
+            self.tried = None;
+        }
         self.live = Some(version.hash);
         self.waits.take_if(|waits| {
             let is_its_file = waits.file.is_some() && waits.file == version.file;
             waits.hash == version.hash || is_its_file
         });
+        let version = Kept {
+            trial: None,
+            ..version
+        };
         self.kept.insert(0, version);
         self.kept.truncate(MOST_VERSIONS);
     }
 
+    /// A version is tried beside the live one, in the place of another.
+    pub(crate) fn begins(&mut self, version: Kept) {
+        self.waits.take_if(|waits| waits.hash == version.hash);
+        self.tried = Some(version);
+    }
+
     fn hashes(&self) -> BTreeSet<ComponentHash> {
         let kept = self.kept.iter().map(|kept| kept.hash);
-        kept.chain(self.waits.iter().map(|waits| waits.hash))
-            .collect()
+        let beside = self.waits.iter().chain(&self.tried);
+        kept.chain(beside.map(|version| version.hash)).collect()
     }
 }
 
@@ -239,6 +266,7 @@ impl From<StoredLine> for Line {
             live: stored.live.as_deref().and_then(ComponentHash::parse),
             kept: stored.kept.into_iter().filter_map(kept).collect(),
             waits: stored.waits.and_then(kept),
+            tried: stored.tried.and_then(kept),
         }
     }
 }
@@ -248,6 +276,12 @@ fn kept(stored: StoredKept) -> Option<Kept> {
         hash: ComponentHash::parse(&stored.hash)?,
         version: stored.version,
         file: stored.file,
+        trial: match stored.trial.as_deref() {
+            None => None,
+            Some(SHADOW) => Some(Trial::Shadow),
+            // What cannot be read is not tried on boxes that nobody named.
+            Some(share) => Some(Trial::Canary(Share::parse(share).ok()?)),
+        },
     })
 }
 
@@ -257,6 +291,7 @@ impl From<&Line> for StoredLine {
             live: line.live.as_ref().map(ToString::to_string),
             kept: line.kept.iter().map(StoredKept::from).collect(),
             waits: line.waits.as_ref().map(StoredKept::from),
+            tried: line.tried.as_ref().map(StoredKept::from),
         }
     }
 }
@@ -267,6 +302,10 @@ impl From<&Kept> for StoredKept {
             hash: kept.hash.to_string(),
             version: kept.version.clone(),
             file: kept.file.clone(),
+            trial: kept.trial.as_ref().map(|trial| match trial {
+                Trial::Shadow => SHADOW.to_owned(),
+                Trial::Canary(share) => share.to_string(),
+            }),
         }
     }
 }
@@ -282,7 +321,34 @@ mod tests {
             hash: ComponentHash([number; 32]),
             version: number.to_string(),
             file: None,
+            trial: None,
         }
+    }
+
+    #[test]
+    fn what_is_tried_is_kept_until_another_goes_live() {
+        let mut line = Line::default();
+        line.goes_live(kept(1));
+        line.waits = Some(kept(2));
+        for trial in [
+            Trial::Shadow,
+            Trial::Canary(Share::parse("0.5%").unwrap()),
+            Trial::Canary(Share::parse("box-a,box-b").unwrap()),
+        ] {
+            let tried = Kept {
+                trial: Some(trial),
+                ..kept(2)
+            };
+            line.begins(tried.clone());
+            assert_eq!((&line.tried, &line.waits), (&Some(tried), &None));
+            assert!(line.hashes().contains(&kept(2).hash));
+            assert_eq!(Line::from(StoredLine::from(&line)), line);
+        }
+        line.goes_live(kept(1));
+        assert!(line.tried.is_some());
+        line.goes_live(kept(2));
+        assert_eq!(line.tried, None);
+        assert_eq!(line.kept, [kept(2), kept(1)]);
     }
 
     #[test]

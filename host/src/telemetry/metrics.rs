@@ -108,6 +108,8 @@ pub enum Limit {
     InstancesPerBox,
     /// Instances of one plugin, or of all.
     InstancesPerPlugin,
+    /// Requests of one box on which one plugin failed, in a minute.
+    FailuresPerBox,
     /// Bytes of one plugin's lines in the log for one box.
     LogBytesPerBox,
     /// Bytes of one plugin's lines in the log.
@@ -123,7 +125,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::RequestsPerBox,
         Self::RequestsPerPlugin,
         Self::BufferedBytesPerBox,
@@ -131,6 +133,7 @@ impl Limit {
         Self::BufferedBytes,
         Self::InstancesPerBox,
         Self::InstancesPerPlugin,
+        Self::FailuresPerBox,
         Self::LogBytesPerBox,
         Self::LogBytesPerPlugin,
         Self::KeepBytes,
@@ -150,6 +153,7 @@ impl Limit {
             Self::BufferedBytes => "buffered_bytes",
             Self::InstancesPerBox => "instances_per_box",
             Self::InstancesPerPlugin => "instances_per_plugin",
+            Self::FailuresPerBox => "failures_per_box",
             Self::LogBytesPerBox => "log_bytes_per_box",
             Self::LogBytesPerPlugin => "log_bytes_per_plugin",
             Self::KeepBytes => "keep_bytes_per_box",
@@ -166,6 +170,7 @@ impl Limit {
             Self::RequestsPerBox
             | Self::BufferedBytesPerBox
             | Self::InstancesPerBox
+            | Self::FailuresPerBox
             | Self::LogBytesPerBox
             | Self::KeepBytes
             | Self::KeepKeys
@@ -186,7 +191,7 @@ pub struct Metrics {
     outcomes: [AtomicU64; 6],
     refusals: [AtomicU64; 13],
     faults: [AtomicU64; 6],
-    limits: [AtomicU64; 13],
+    limits: [AtomicU64; 14],
     buckets: [AtomicU64; 10],
     duration_sum: AtomicU64,
     in_flight: AtomicU64,

@@ -1,8 +1,13 @@
 //! Plugins on the wire.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::plugins::{Blocked, Change, PastEvent, PluginState, PluginStatus};
+use crate::plugins::{
+    Blocked, Change, Comparison, ComponentHash, PastEvent, PluginState, PluginStatus,
+};
+use crate::rules::compare::{Difference, Example};
 use crate::rules::permission::Permission;
 
 /// A component that is handed over, beside its bytes.
@@ -12,6 +17,11 @@ pub struct LoadQuery {
     pub file: String,
     /// Its signature, as text.
     pub signature: Option<String>,
+    /// Whether it is asked what the live version is asked, and not heeded.
+    #[serde(default)]
+    pub shadow: bool,
+    /// The boxes that it serves first.
+    pub canary: Option<String>,
 }
 
 /// How to approve.
@@ -79,10 +89,15 @@ pub struct PluginView {
     pub name: String,
     /// Where it was found.
     pub file: String,
-    /// `live`, `waiting`, `rejected`, `replaced` or `refused`.
+    /// `live`, `shadow`, `canary`, `waiting`, `rejected`, `replaced` or
+    /// `refused`.
     pub state: String,
     /// Why it is refused.
     pub reason: Option<String>,
+    /// The boxes that it serves, where it serves some alone: a percentage, or
+    /// their names.
+    #[serde(default)]
+    pub boxes: Option<String>,
     /// Its version.
     pub version: Option<String>,
     /// The capability it serves.
@@ -118,12 +133,24 @@ impl From<PluginStatus> for PluginView {
     fn from(status: PluginStatus) -> Self {
         let (state, reason) = match &status.state {
             PluginState::Live => ("live", None),
+            PluginState::Shadow => ("shadow", None),
+            PluginState::Canary(_) => ("canary", None),
             PluginState::Waiting => ("waiting", None),
             PluginState::Rejected => ("rejected", None),
             PluginState::Replaced => ("replaced", None),
             PluginState::Refused(reason) => ("refused", Some(reason.clone())),
         };
+        let boxes = match &status.state {
+            PluginState::Canary(share) => Some(share.clone()),
+            PluginState::Live
+            | PluginState::Shadow
+            | PluginState::Waiting
+            | PluginState::Rejected
+            | PluginState::Replaced
+            | PluginState::Refused(_) => None,
+        };
         let mut view = Self {
+            boxes,
             name: status.name(),
             file: status.file.display().to_string(),
             state: state.to_owned(),
@@ -185,6 +212,98 @@ impl From<Blocked> for BlockedView {
             hash: blocked.hash.to_string(),
             since: blocked.since,
             plugin: blocked.name,
+        }
+    }
+}
+
+/// How a shadow went together with the live version.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ComparisonView {
+    /// The plugin.
+    pub plugin: String,
+    /// The live version.
+    pub live: VersionView,
+    /// The shadow.
+    pub shadow: VersionView,
+    /// Requests that both decided.
+    pub compared: u64,
+    /// Of these, those on which they differed.
+    pub differing: u64,
+    /// Requests on which the shadow was not asked: it was behind.
+    pub skipped: u64,
+    /// On how many they differed in what.
+    pub kinds: BTreeMap<String, u64>,
+    /// What the shadow asks to be shown and the live version is not.
+    pub unseen: Vec<PermissionView>,
+    /// Some of the requests on which they differed.
+    pub examples: Vec<ExampleView>,
+}
+
+/// Which version.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct VersionView {
+    /// What it calls itself.
+    pub version: String,
+    /// Its hash.
+    pub hash: String,
+}
+
+/// A request on which two versions differed.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ExampleView {
+    /// The box; none on a public route.
+    #[serde(rename = "box")]
+    pub box_name: Option<String>,
+    /// The method.
+    pub method: String,
+    /// The path, without its query.
+    pub path: String,
+    /// In what they differed.
+    pub differences: Vec<DifferenceView>,
+}
+
+/// A difference.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DifferenceView {
+    /// In what.
+    pub kind: String,
+    /// What the live version says.
+    pub live: String,
+    /// What the shadow says.
+    pub shadow: String,
+}
+
+impl From<Comparison> for ComparisonView {
+    fn from(comparison: Comparison) -> Self {
+        let version = |(version, hash): (String, ComponentHash)| VersionView {
+            version,
+            hash: hash.to_string(),
+        };
+        let tally = comparison.tally;
+        let kinds = tally.kinds.into_iter();
+        let difference = |found: Difference| DifferenceView {
+            kind: found.kind.word().to_owned(),
+            live: found.live,
+            shadow: found.other,
+        };
+        let example = |example: Example| ExampleView {
+            box_name: example.box_name,
+            method: example.method,
+            path: example.path,
+            differences: example.differences.into_iter().map(difference).collect(),
+        };
+        Self {
+            plugin: comparison.name,
+            live: version(comparison.live),
+            shadow: version(comparison.shadow),
+            compared: tally.compared,
+            differing: tally.differing,
+            skipped: tally.skipped,
+            kinds: kinds
+                .map(|(kind, count)| (kind.word().to_owned(), count))
+                .collect(),
+            unseen: comparison.unseen.iter().map(Into::into).collect(),
+            examples: tally.examples.into_iter().map(example).collect(),
         }
     }
 }

@@ -31,6 +31,7 @@ fn held(most: usize) -> Held {
             per_box: 1,
             per_plugin: 1,
         },
+        failures_per_box: 1,
     });
     limits.room(None, None)
 }

@@ -1,5 +1,5 @@
-//! `jackfield plugin load|pending|approve|reject|rollback|history|block …`: what
-//! the operator says about single versions of plugins.
+//! `jackfield plugin load|compare|promote|pending|approve|reject|rollback|history|
+//! block …`: what the operator says about single versions of plugins.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,16 @@ use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::admin::client::Client;
-use crate::admin::wire::{BlockedView, ChangeView, Done, EventView, PluginView};
+use crate::admin::wire::{
+    BlockedView, ChangeView, ComparisonView, Done, EventView, PluginView, VersionView,
+};
 use crate::cli::plugin::{describe, name_or_hash};
 use crate::cli::print::{Printer, table};
 use crate::plugins::{ComponentHash, MOST_BYTES};
 use crate::rules::escape::escape_line;
 use crate::rules::names::PluginName;
 use crate::rules::signature::MOST_SIGNATURE;
+use crate::rules::trial::Share;
 
 #[derive(Debug, Subcommand)]
 pub enum VersionCommand {
@@ -24,16 +27,49 @@ pub enum VersionCommand {
 Examples:
   jackfield plugin load notes.wasm                          with notes.wasm.minisig, if it lies there
   jackfield plugin load notes.wasm --signature notes.sig
+  jackfield plugin load notes.wasm --shadow                 asked what the live version is asked, and not heeded
+  jackfield plugin load notes.wasm --canary 10%             serves every tenth box
+  jackfield plugin load notes.wasm --canary box-a,box-b     serves these
 
 The host keeps it, and loads it again when it starts. It takes the place of the
 version that is live if it is approved, or signed by a signer that is, and asks
-for no more than was approved.")]
+for no more than was approved. As a shadow it needs no approval while it asks
+for no more than the live version; `compare` shows where the two decide
+differently. `promote` lets what is tried go live, `reject` ends it, and so does
+whatever else goes live under its name. One version of a plugin is tried at a
+time; it goes on over a restart, and a shadow counts anew. What goes live is
+watched for a while, and taken back by itself: see [watch] in `jackfield config
+example`.")]
     Load {
         /// The component
         file: PathBuf,
         /// Its signature, in minisign's format [default: FILE.minisig, if there is one]
         #[arg(long, value_name = "FILE")]
         signature: Option<PathBuf>,
+        /// Ask it what the live version is asked, compare, and do nothing it says
+        #[arg(long, conflicts_with = "canary")]
+        shadow: bool,
+        /// Let it serve some boxes first: a percentage of all, or names
+        #[arg(long, value_name = "SHARE", value_parser = Share::parse)]
+        canary: Option<Share>,
+    },
+    /// Show on which requests a shadow decides differently from the live version
+    #[command(after_help = "\
+Compared is every decision of the live version, after it has been made: words,
+plans and what they keep, with the values. Shown are names and counts, no
+header's value, query, body or secret. Where both need the same, the shadow is
+brought what the live version was; where it needs something else, that is the
+difference. Requests that it was too slow for are skipped, and counted.")]
+    Compare {
+        /// The plugin
+        #[arg(value_parser = PluginName::parse)]
+        name: PluginName,
+    },
+    /// Let the version that is tried, as a shadow or a canary, go live
+    Promote {
+        /// The plugin, or the hash of the version
+        #[arg(value_name = "NAME|HASH", value_parser = name_or_hash)]
+        which: String,
     },
     /// List the versions that wait for you, and how each differs from the live one
     Pending,
@@ -46,7 +82,7 @@ for no more than was approved.")]
         #[arg(long)]
         signer: bool,
     },
-    /// Turn a version down that waits; the live one goes on
+    /// Turn a version down that waits, or end its trial; the live one goes on
     Reject {
         /// The plugin, or the hash of one of its versions
         #[arg(value_name = "NAME|HASH", value_parser = name_or_hash)]
@@ -97,8 +133,27 @@ pub(super) async fn run(client: &Client, printer: &Printer, command: VersionComm
         printer.answer(&plugin, || describe(std::slice::from_ref(&plugin), true))
     };
     match command {
-        VersionCommand::Load { file, signature } => {
-            one(load(client, &file, signature.as_deref()).await?)
+        VersionCommand::Load {
+            file,
+            signature,
+            shadow,
+            canary,
+        } => {
+            let how = match (shadow, canary) {
+                (true, _) => "&shadow=true".to_owned(),
+                (false, Some(share)) => format!("&canary={}", encode(&share.to_string())),
+                (false, None) => String::new(),
+            };
+            one(load(client, &file, signature.as_deref(), &how).await?)
+        }
+        VersionCommand::Compare { name } => {
+            let path = format!("/plugins/{name}/compare");
+            let comparison: ComparisonView = client.get(&path).await?;
+            printer.answer(&comparison, || describe_comparison(&comparison))
+        }
+        VersionCommand::Promote { which } => {
+            let path = format!("/plugins/{which}/promote");
+            one(client.act(Method::POST, &path).await?)
         }
         VersionCommand::Pending => {
             let mut plugins: Vec<PluginView> = client.get("/plugins").await?;
@@ -149,7 +204,16 @@ pub(super) async fn run(client: &Client, printer: &Printer, command: VersionComm
     }
 }
 
-async fn load(client: &Client, file: &Path, signature: Option<&Path>) -> Result<PluginView> {
+fn encode(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+async fn load(
+    client: &Client,
+    file: &Path,
+    signature: Option<&Path>,
+    how: &str,
+) -> Result<PluginView> {
     let bytes = read(file, MOST_BYTES)?;
     let beside = {
         let mut name = file.as_os_str().to_owned();
@@ -161,9 +225,8 @@ async fn load(client: &Client, file: &Path, signature: Option<&Path>) -> Result<
         None if beside.exists() => Some(read(&beside, MOST_SIGNATURE as u64)?),
         None => None,
     };
-    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let mut path = format!("/plugin-loads?file={}", encode(&name));
+    let mut path = format!("/plugin-loads?file={}{how}", encode(&name));
     if let Some(signature) = signature {
         let signature = String::from_utf8(signature).context("the signature is no text")?;
         path += &format!("&signature={}", encode(&signature));
@@ -187,6 +250,49 @@ fn read(file: &Path, most: u64) -> Result<Vec<u8>> {
 fn row(blocked: &BlockedView) -> [String; 3] {
     let plugin = blocked.plugin.clone().unwrap_or_default();
     [blocked.hash.clone(), blocked.since.clone(), plugin]
+}
+
+/// How a shadow went together with the live version.
+fn describe_comparison(comparison: &ComparisonView) -> String {
+    let version = |of: &VersionView| {
+        let hash = of.hash.get(..12).unwrap_or(&of.hash);
+        format!("{} {}", escape_line(&of.version), escape_line(hash))
+    };
+    let ComparisonView {
+        compared,
+        differing,
+        skipped,
+        ..
+    } = comparison;
+    let mut text = format!(
+        "plugin {}: live {}, shadow {}\n{differing} of {compared} requests decided differently, {skipped} skipped\n",
+        escape_line(&comparison.plugin),
+        version(&comparison.live),
+        version(&comparison.shadow),
+    );
+    for sight in &comparison.unseen {
+        let permission = escape_line(&sight.permission);
+        text += &format!("  asked without {permission}: the live version is not shown it\n");
+    }
+    for (kind, count) in &comparison.kinds {
+        text += &format!("  {count:>8}  {}\n", escape_line(kind));
+    }
+    for example in &comparison.examples {
+        text += &format!(
+            "{} {} of {}\n",
+            escape_line(&example.method),
+            escape_line(&example.path),
+            escape_line(example.box_name.as_deref().unwrap_or("a stranger")),
+        );
+        for found in &example.differences {
+            let line = format!(
+                "{}: live {}; shadow {}",
+                found.kind, found.live, found.shadow
+            );
+            text += &format!("  {}\n", escape_line(&line));
+        }
+    }
+    text
 }
 
 /// How a version differs from the live one, a line for each permission.
@@ -279,6 +385,28 @@ mod tests {
         assert_eq!(
             describe_event(&event),
             "T asks        - 0123456789ab a\\u{a}b\n  + path:/\\u{a}\n  - keep\n"
+        );
+    }
+
+    #[test]
+    fn a_comparison_stays_on_its_lines() {
+        let comparison: ComparisonView = serde_json::from_value(serde_json::json!({
+            "plugin": "p", "live": {"version": "1\n", "hash": "0123456789abcdef"},
+            "shadow": {"version": "2", "hash": "ff"},
+            "compared": 9, "differing": 2, "skipped": 1, "kinds": {"status": 2},
+            "unseen": [{"permission": "sees:/p:query", "means": "m"}],
+            "examples": [{"box": null, "method": "GET", "path": "/p\u{1b}", "differences": [
+                {"kind": "status", "live": "200", "shadow": "2\n01"}
+            ]}],
+        }))
+        .unwrap();
+        assert_eq!(
+            describe_comparison(&comparison),
+            "plugin p: live 1\\u{a} 0123456789ab, shadow 2 ff\n\
+             2 of 9 requests decided differently, 1 skipped\n  \
+             asked without sees:/p:query: the live version is not shown it\n         \
+             2  status\n\
+             GET /p\\u{1b} of a stranger\n  status: live 200; shadow 2\\u{a}01\n"
         );
     }
 

@@ -16,7 +16,10 @@ fn reason(reports: &[LoadReport], file: &str) -> String {
     let report = reports.iter().find(|report| report.file.ends_with(file));
     match &report.unwrap().outcome {
         Outcome::Refused(error) => error.to_string(),
-        Outcome::Live(status) | Outcome::Waiting(status) | Outcome::Replaced(status) => {
+        Outcome::Live(status)
+        | Outcome::Waiting(status)
+        | Outcome::Tried(status)
+        | Outcome::Replaced(status) => {
             panic!("{status:?}")
         }
     }
