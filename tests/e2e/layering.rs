@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jackfield_tests::sources::{self, Source};
 
 /// Each layer and the layers that it may name.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("rules", &[]),
     ("fleeting", &[]),
     ("lease", &[]),

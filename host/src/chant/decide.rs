@@ -186,7 +186,7 @@ impl Chant {
                         CheckedAction::Answer(_) | CheckedAction::Refuse(_) => Lease::default(),
                     };
                     let caller = asked.of.map(|(caller, _)| caller);
-                    let plan = self.settle(plan, name, caller).await?;
+                    self.settle(&mut plan, name, caller).await?;
                     noted.decided();
                     return Ok(Some((plan, lease)));
                 }
@@ -206,7 +206,8 @@ impl Chant {
             let (state, answers) = Box::pin(met).await?;
             let _instance = self.0.limits.instance(name, asking).await?;
             noted.answers(&answers);
-            let said = plugin.resume(state, witness.answered(answers)).await;
+            let resumed = plugin.resume(state, witness.answered(answers));
+            let said = Box::pin(resumed).await;
             step = said.map_err(|fault| Failure::Call(witness.failed(fault)))?;
         }
     }
@@ -214,10 +215,10 @@ impl Chant {
     /// Makes a plan's effects last.
     async fn settle(
         &self,
-        mut plan: CheckedPlan,
+        plan: &mut CheckedPlan,
         plugin: &PluginName,
         caller: Option<&Caller>,
-    ) -> Result<CheckedPlan, Failure> {
+    ) -> Result<(), Failure> {
         let box_name = caller.map(Caller::box_name);
         self.0.limits.log.say(plugin, box_name, &plan.log)?;
         let effects = Effects {
@@ -227,12 +228,10 @@ impl Chant {
         };
         // Without a box there is nothing that could last, and the check of the
         // plan has said so.
-        if let Some(caller) = caller {
-            if !effects.is_empty() {
-                Box::pin(self.make(effects, plugin, caller)).await?;
-            }
+        if let Some(caller) = caller.filter(|_| !effects.is_empty()) {
+            Box::pin(self.make(effects, plugin, caller)).await?;
         }
-        Ok(plan)
+        Ok(())
     }
 
     /// Meets a need: the calls side by side, the reads, and what is owned.

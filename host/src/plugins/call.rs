@@ -177,18 +177,28 @@ impl Runner {
         self.apart(Box::pin(call)).await
     }
 
-    /// Asks the same instance where the request goes.
+    /// Asks the same instance where the request goes, on this thread; none
+    /// where that cannot be, or ran on.
+    pub(crate) fn route_at_once(
+        &self,
+        instance: &mut Instance,
+        caller: &Caller,
+    ) -> Option<Result<wit::Step, Fault>> {
+        if instance.can_be_left {
+            return None;
+        }
+        self.here(|| self.route_here(instance, caller))
+    }
+
+    /// Asks the same instance where the request goes, or, should it not be one
+    /// that can be left, another one that was asked the same: it is as that one
+    /// was before `route`.
     pub(crate) async fn route(
         &self,
         mut instance: Instance,
         caller: Caller,
     ) -> Result<wit::Step, Fault> {
         if !instance.can_be_left {
-            if let Some(said) = self.here(|| self.route_here(&mut instance, &caller)) {
-                return said;
-            }
-            // It was not made to be left. Another one, asked the same, is as it
-            // was before `route`.
             let Instance {
                 store,
                 request,
@@ -197,19 +207,11 @@ impl Runner {
                 ..
             } = instance;
             drop(store);
-            instance = Box::pin(self.scopes_apart(request, slot)).await?;
+            instance = self.scopes_apart(request, slot).await?;
             if instance.words != words {
                 return Err(Fault::Trapped("asked again, it named other words"));
             }
         }
-        Box::pin(self.route_apart(instance, caller)).await
-    }
-
-    async fn route_apart(
-        &self,
-        mut instance: Instance,
-        caller: Caller,
-    ) -> Result<wit::Step, Fault> {
         let limits = self.limits();
         let functions = Arc::clone(&self.functions);
         let call = async move {

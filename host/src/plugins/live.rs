@@ -2,7 +2,11 @@
 //! it is asked.
 
 use std::fmt;
+use std::future::{Future, ready};
 use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::Either;
 
 use crate::lease::Tenure;
 use crate::plugins::beside::Beside;
@@ -173,11 +177,24 @@ impl Decision {
     ///
     /// # Errors
     /// When the plugin fails.
-    pub async fn route(self, caller: ShownCaller) -> Result<SaidStep, CallFault> {
+    pub fn route(
+        mut self,
+        caller: ShownCaller,
+    ) -> impl Future<Output = Result<SaidStep, CallFault>> + Send {
         let caller = convert::caller(caller);
-        let asked = self.plugin.runner.route(self.instance, caller);
-        let said = asked.await.map(convert::step);
-        said.map_err(|fault| self.plugin.fault(fault))
+        let runner = Arc::clone(&self.plugin.runner);
+        // On the heap what is seldom taken: it would make every request larger
+        // that carries it.
+        let said = match runner.route_at_once(&mut self.instance, &caller) {
+            Some(said) => Either::Left(ready(said)),
+            None => {
+                let instance = self.instance;
+                let apart = async move { runner.route(instance, caller).await };
+                Either::Right(Box::pin(apart))
+            }
+        };
+        let plugin = self.plugin;
+        said.map(move |said| said.map(convert::step).map_err(|fault| plugin.fault(fault)))
     }
 }
 

@@ -2,6 +2,8 @@
 //! retried (nothing of which a byte was sent), and what of the answer's head is
 //! handed on.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING};
@@ -11,6 +13,7 @@ use http::{
 };
 use http_body::Body;
 use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
 
 use crate::lease::Lease;
 use crate::relay::Relay;
@@ -48,51 +51,18 @@ impl Relay {
     /// When there is no answer to hand on.
     pub async fn forward(
         &self,
-        sealed: SealedRequest,
+        mut sealed: SealedRequest,
         body: RequestBody,
         lease: Lease,
     ) -> Result<Response<RelayBody>, RelayFailure> {
         let tether = Tether::to(lease);
         let line = tether.line();
-        tokio::select! {
+        let answered = tokio::select! {
             biased;
-            () = line.until_cut() => Err(RelayFailure::Revoked),
-            answer = self.forward_tied(sealed, body, tether) => answer,
-        }
-    }
-
-    async fn forward_tied(
-        &self,
-        mut sealed: SealedRequest,
-        body: RequestBody,
-        tether: Tether<Live>,
-    ) -> Result<Response<RelayBody>, RelayFailure> {
-        let answered = self.send(&mut sealed, body).await?;
-        let (head, incoming) = answered.response.into_parts();
-        let instead = sealed
-            .substitutions
-            .iter()
-            .find(|(status, _)| *status == head.status);
-        if let Some((_, refusal)) = instead {
-            return Err(RelayFailure::Substituted(Box::new(refusal.clone())));
-        }
-        let cleaner = cleaner(&sealed, &head, &incoming)?;
-        let headers = passed_headers(&sealed, &head.headers, cleaner.as_ref());
-        let mut response = Response::new(RelayBody::new(
-            incoming,
-            Ties {
-                checkout: answered.checkout,
-                tether,
-                activity: answered.activity,
-                silence: answered.silence,
-                stop_upload: answered.stop_upload,
-                scrubber: sealed.scrubber.clone(),
-                cleaner,
-            },
-        ));
-        *response.status_mut() = head.status;
-        *response.headers_mut() = headers;
-        Ok(response)
+            () = line.until_cut() => return Err(RelayFailure::Revoked),
+            answered = self.send(&mut sealed, body) => answered?,
+        };
+        hand_on(sealed, answered, tether)
     }
 
     /// Sends a request and reads the answer's head.
@@ -104,31 +74,27 @@ impl Relay {
         let (upload, activity, stop_upload) = Upload::new(body, sealed.upload_rules.clone());
         let mut silence = Silence::new(activity.clone(), self.idle());
         let mut checkout = self.connection(sealed, true).await?;
-        let mut request = request(sealed, upload, &checkout);
+        let first = request(sealed, upload, &checkout);
+        let mut sending = sent_on(&mut checkout, first);
         let response = loop {
             let reused = checkout.reused();
             // What was received or read meanwhile does not count for the wait.
             activity.touch();
             let outcome = match &mut checkout {
-                Checkout::Http1(one) => {
-                    let sending = one.sender.try_send_request(request);
-                    silence.or(one.drive.until(sending)).await
-                }
-                Checkout::Http2(two) => {
-                    let sending = two.sender.try_send_request(request);
-                    silence.or(sending).await
-                }
+                Checkout::Http1(one) => silence.or(one.drive.until(&mut sending)).await,
+                Checkout::Http2(_) => silence.or(&mut sending).await,
             };
-            let mut error = match outcome {
+            let unsent = match outcome {
                 None => return Err(RelayFailure::Silent),
                 Some(Ok(response)) => break response,
-                Some(Err(error)) => error,
+                Some(Err(mut error)) => error.take_message().map(Box::new),
             };
             // Handed back whole: not a byte of it was sent, and the kept
             // connection had ended. A new one is tried, once.
-            if let (true, Some(unsent)) = (reused, error.take_message()) {
+            if let (true, Some(unsent)) = (reused, unsent) {
                 checkout = self.connection(sealed, false).await?;
-                request = framed(unsent, sealed, &checkout);
+                let again = framed(*unsent, sealed, &checkout);
+                sending = sent_on(&mut checkout, again);
             } else {
                 return Err(match activity.upload_fault() {
                     Some(UploadFault::BrokenOff) => RelayFailure::RequestBroken,
@@ -189,6 +155,54 @@ impl Relay {
             })
             .await?;
         pool.adopt(&sealed.key, dialed).await
+    }
+}
+
+/// The answer as the box gets it: its head now, its body as it comes.
+fn hand_on(
+    sealed: SealedRequest,
+    answered: Answered,
+    tether: Tether<Live>,
+) -> Result<Response<RelayBody>, RelayFailure> {
+    let (head, incoming) = answered.response.into_parts();
+    let instead = sealed
+        .substitutions
+        .iter()
+        .find(|(status, _)| *status == head.status);
+    if let Some((_, refusal)) = instead {
+        return Err(RelayFailure::Substituted(Box::new(refusal.clone())));
+    }
+    let cleaner = cleaner(&sealed, &head, &incoming)?;
+    let headers = passed_headers(&sealed, &head.headers, cleaner.as_ref());
+    let mut response = Response::new(RelayBody::new(
+        incoming,
+        Ties {
+            checkout: answered.checkout,
+            tether,
+            activity: answered.activity,
+            silence: answered.silence,
+            stop_upload: answered.stop_upload,
+            scrubber: sealed.scrubber.clone(),
+            cleaner,
+        },
+    ));
+    *response.status_mut() = head.status;
+    *response.headers_mut() = headers;
+    Ok(response)
+}
+
+/// A request on its way. On the heap: each hand that it goes through would make
+/// room for it twice.
+type Sending = Pin<Box<dyn Future<Output = Sent> + Send>>;
+
+/// The head of its answer; or why there is none, with the request where not a
+/// byte of it was sent.
+type Sent = Result<Response<Incoming>, TrySendError<Request<Upload>>>;
+
+fn sent_on(checkout: &mut Checkout, request: Request<Upload>) -> Sending {
+    match checkout {
+        Checkout::Http1(one) => Box::pin(one.sender.try_send_request(request)),
+        Checkout::Http2(two) => Box::pin(two.sender.try_send_request(request)),
     }
 }
 
