@@ -19,6 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::listen::ListenSettings;
+use crate::listen::aside::Aside;
 use crate::listen::body::{InboundBody, Outbound, ResponseBody};
 use crate::listen::sniff::{Rewound, sniff};
 use crate::listen::socket::Socket;
@@ -32,6 +33,18 @@ enum End {
     Cut,
     /// A head took too long.
     SlowHead,
+}
+
+/// What happens to a connection beside what HTTP does on it.
+enum Beside {
+    /// The host goes down.
+    Shutdown,
+    /// The peer has left.
+    Left,
+    /// Somebody else needs the room.
+    AskedToLeave,
+    /// It has taken too long.
+    Overdue(Overdue),
 }
 
 /// What is said to a peer whose head takes too long.
@@ -171,39 +184,53 @@ impl Peer {
     where
         C: Future<Output = Result<(), hyper::Error>>,
     {
-        let mut left = pin!(async {
-            socket.closed().await;
-            tokio::time::sleep(self.settings.farewell).await;
-        });
+        let mut shutdown = Aside::new(self.shutdown.cancelled());
         let (mut finishing, mut leaving) = (false, false);
         loop {
-            tokio::select! {
+            let is_leaving = leaving;
+            let mut beside = Aside::new(async move {
+                tokio::select! {
+                    biased;
+                    () = self.left(socket) => Beside::Left,
+                    () = traffic.asked_to_leave(), if !is_leaving => Beside::AskedToLeave,
+                    overdue = traffic.overdue(&self.settings, http2) => Beside::Overdue(overdue),
+                }
+            });
+            let beside = tokio::select! {
                 biased;
                 // First: an answer that is given from now on says so.
-                () = self.shutdown.cancelled(), if !finishing => {
+                () = &mut shutdown, if !finishing => Beside::Shutdown,
+                outcome = connection.as_mut() => return End::Served(outcome),
+                beside = &mut beside => beside,
+            };
+            match beside {
+                Beside::Shutdown => {
                     finishing = true;
                     finish(connection.as_mut());
                 }
-                outcome = connection.as_mut() => return End::Served(outcome),
-                () = &mut left => return End::Cut,
-                () = traffic.asked_to_leave(), if !leaving => {
+                Beside::AskedToLeave => {
                     if !traffic.is_in_use() {
                         return End::Cut;
                     }
                     leaving = true;
                     finish(connection.as_mut());
                 }
-                overdue = traffic.overdue(&self.settings, http2) => match overdue {
-                    Overdue::Unused if !finishing => {
-                        finishing = true;
-                        traffic.give_notice();
-                        finish(connection.as_mut());
-                    }
-                    Overdue::SlowHead => return End::SlowHead,
-                    Overdue::Unused | Overdue::Silent | Overdue::Stalled => return End::Cut,
-                },
+                Beside::Overdue(Overdue::Unused) if !finishing => {
+                    finishing = true;
+                    traffic.give_notice();
+                    finish(connection.as_mut());
+                }
+                Beside::Overdue(Overdue::SlowHead) => return End::SlowHead,
+                Beside::Overdue(Overdue::Unused | Overdue::Silent | Overdue::Stalled)
+                | Beside::Left => return End::Cut,
             }
         }
+    }
+
+    /// Waits until the peer has left, and for a little longer.
+    async fn left(&self, socket: &Socket) {
+        socket.closed().await;
+        tokio::time::sleep(self.settings.farewell).await;
     }
 
     fn http1(&self) -> http1::Builder {

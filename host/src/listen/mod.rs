@@ -5,6 +5,7 @@
 //! [`Workers`] have a thread for it, `connection` serves one peer, `sniff` tells which HTTP it speaks, `socket`
 //! knows when it has left.
 
+mod aside;
 mod body;
 mod connection;
 mod crowd;

@@ -4,7 +4,6 @@
 //! It runs the author's own toolchain and never what the toolchain makes. Its
 //! functions block: call them off the async threads.
 
-use std::convert::Infallible;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -12,9 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
-use wasm_encoder::reencode::{self, Reencode};
-use wasm_encoder::{ExportSection, Module};
-use wasmparser::{Export, Parser};
 use wit_component::ComponentEncoder;
 
 /// What a folder and a component are made with, whatever the umask says: the
@@ -34,7 +30,7 @@ const TARGET: &str = "wasm32-unknown-unknown";
 const STACK: &str = "-C link-arg=-zstack-size=65536";
 
 const PROFILE: [&str; 5] = [
-    "profile.release.opt-level=3",
+    "profile.release.opt-level=\"s\"",
     "profile.release.lto=true",
     "profile.release.strip=true",
     "profile.release.panic=\"abort\"",
@@ -347,39 +343,13 @@ fn cargo_build(
 
 fn encode(name: &str, module: &Path) -> Result<Vec<u8>, BuildError> {
     let bytes = fs::read(module).map_err(|cause| file_error(module, cause))?;
-    let refused = |reason| BuildError::Encode {
-        name: name.to_owned(),
-        reason,
-    };
-    let bytes = without_clean_up(&bytes).map_err(|cause| refused(cause.to_string()))?;
     ComponentEncoder::default()
         .module(&bytes)
         .and_then(|encoder| encoder.validate(true).encode())
-        .map_err(|cause| refused(format!("{cause:#}")))
-}
-
-/// The module without the functions that are called after an answer was read,
-/// to free it: the instance is thrown away with all it holds, and looking them
-/// up is what a request would pay for.
-fn without_clean_up(module: &[u8]) -> Result<Vec<u8>, reencode::Error> {
-    struct CleanUp;
-    impl Reencode for CleanUp {
-        type Error = Infallible;
-
-        fn parse_export(
-            &mut self,
-            exports: &mut ExportSection,
-            export: Export<'_>,
-        ) -> Result<(), reencode::Error> {
-            if export.name.starts_with("cabi_post_") {
-                return Ok(());
-            }
-            reencode::utils::parse_export(self, exports, export)
-        }
-    }
-    let mut kept = Module::new();
-    CleanUp.parse_core_module(&mut kept, Parser::new(0), module)?;
-    Ok(kept.finish())
+        .map_err(|cause| BuildError::Encode {
+            name: name.to_owned(),
+            reason: format!("{cause:#}"),
+        })
 }
 
 /// Whoever reads the folder sees the old component or the new one. One that
