@@ -190,7 +190,7 @@ pub(super) mod tests {
     pub(in crate::decision_log) fn decision(box_name: &str) -> Decision {
         Decision {
             box_name: Some(BoxName::parse(box_name).unwrap()),
-            route: "/llm/anthropic".to_owned(),
+            route: "/weather".to_owned(),
             capability: CapabilityName::parse("inference").unwrap(),
             words: Some(vec![ScopeWord::parse("agent \"x\"").unwrap()]),
             verdict: Verdict::Forward,
@@ -198,7 +198,7 @@ pub(super) mod tests {
             refusal: None,
             plugin: PluginName::parse("inference").unwrap(),
             hash: [0xab; 32],
-            target: Some(Target::Upstream(UpstreamName::parse("anthropic").unwrap())),
+            target: Some(Target::Upstream(UpstreamName::parse("weather").unwrap())),
             status: Some(200),
             bytes_in: 3,
             bytes_out: 5,
@@ -218,7 +218,7 @@ pub(super) mod tests {
         assert_eq!(value["record"], 7);
         assert_eq!(value["decision"]["box"], "alice");
         assert_eq!(value["decision"]["words"][0], "agent \"x\"");
-        assert_eq!(value["decision"]["target"], "upstream:anthropic");
+        assert_eq!(value["decision"]["target"], "upstream:weather");
         assert_eq!(value["decision"]["refusal"], serde_json::Value::Null);
         assert!(line.starts_with(b"{\"record\":7,\"time\":\"1970-01-01T00:00:00Z\","));
     }

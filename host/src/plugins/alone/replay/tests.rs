@@ -8,7 +8,7 @@ use super::*;
 use crate::plugins::hash::ComponentHash;
 use crate::plugins::recorded::Recording;
 use crate::plugins::testing::component;
-use crate::rules::manifest::Uses;
+use crate::rules::manifest::{Manifest, Route, Uses};
 use crate::rules::names::{BoxName, CredentialName, PluginName, UpstreamName};
 use crate::rules::plan::{
     CredentialKey, CredentialKind, Offer, SaidAction, SaidStep, ShownCaller, ShownRequest, Target,
@@ -16,27 +16,34 @@ use crate::rules::plan::{
 
 const CANARY: &str = "canary-2b9d";
 
-fn request() -> ShownRequest {
+/// The route that somebody pays for.
+fn paid(manifest: &Manifest) -> (&Route, &UpstreamName) {
+    let mut routes = manifest.routes.iter();
+    let found = routes.find_map(|route| Some((route, route.payer_of.as_ref()?)));
+    found.unwrap()
+}
+
+fn request(manifest: &Manifest) -> ShownRequest {
     ShownRequest {
         method: Method::POST,
-        prefix: "/llm/anthropic".to_owned(),
+        prefix: paid(manifest).0.prefix.clone(),
         path: "/v1/messages".to_owned(),
         query: None,
-        headers: vec![("anthropic-beta".to_owned(), CANARY.as_bytes().to_vec())],
+        headers: vec![("accept".to_owned(), CANARY.as_bytes().to_vec())],
         body: Some(Bytes::from_static(CANARY.as_bytes())),
         time: None,
         settings: None,
     }
 }
 
-fn caller(kind: CredentialKind) -> ShownCaller {
-    let upstream = UpstreamName::parse("anthropic").unwrap();
+fn caller(kind: CredentialKind, manifest: &Manifest) -> ShownCaller {
+    let upstream = paid(manifest).1.clone();
     let name = CredentialName::parse("general").unwrap();
     ShownCaller {
         box_name: Some(BoxName::parse("alice").unwrap()),
         words: vec!["agent".to_owned()],
         offers: vec![Offer {
-            name: "upstream/anthropic/general".to_owned(),
+            name: "the general one".to_owned(),
             target: Target::Upstream(upstream.clone()),
             kind,
             payer: None,
@@ -54,7 +61,8 @@ async fn recorded(
     change: impl FnOnce(&mut SaidStep),
 ) -> Recorded {
     let alone = Alone::load(bytes).await.unwrap();
-    let (shown, caller) = (request(), caller(kind));
+    let manifest = alone.manifest();
+    let (shown, caller) = (request(manifest), caller(kind, manifest));
     let mut recording = Recording::of(&shown);
     let asked = convert::request(shown);
     let (instance, words) = alone.metered().scopes(&asked).await.said.unwrap();
@@ -105,7 +113,7 @@ async fn what_decides_otherwise_is_told_by_field_and_without_values() {
     let credential = "step 1.plan.action.forward.credential";
     assert_eq!(fields, [credential, "step 1.plan.journal[0]"], "{told:#?}");
     assert_eq!(told[0].before, "nothing");
-    assert_eq!(told[0].after, "upstream/anthropic/general");
+    assert_eq!(told[0].after, "the general one");
     assert_eq!(told[1].before, format!("{} bytes", CANARY.len()));
     assert!(!format!("{told:?}").contains(CANARY));
     // A value of the same length is another value all the same.
@@ -149,8 +157,8 @@ async fn words_and_routes_that_are_others_end_the_comparison() {
         after: "agent".to_owned(),
     };
     assert_eq!(told, [words]);
-    let replay = Replay::load(&component("egress")).await.unwrap();
-    assert_eq!(replay.name(), "egress");
+    let replay = Replay::load(&component("hermit")).await.unwrap();
+    assert_eq!(replay.name(), "hermit");
     let replayed = replay.replay(&other).await;
     assert_eq!(replayed.changed[0].field, "route");
     // What the live version did not answer is compared with nothing.
